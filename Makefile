@@ -1,0 +1,75 @@
+# What a developer does with aicr; `make` alone lists it.
+# Needs Go and make. The race detector needs a C compiler as well, and is used
+# where there is one.
+
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT     ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+FUZZTIME   ?= 10s
+TESTFLAGS  ?=
+BENCHFLAGS ?=
+
+# Every fuzz target, as package:function. internal/arch checks that this list
+# and the tree agree.
+FUZZ := \
+	internal/load/sse:FuzzScanner \
+	internal/load/http1:FuzzDecoder \
+	internal/load/chat:FuzzChunk \
+	internal/load/workload:FuzzDataset \
+	internal/load/workload:FuzzInputs \
+	internal/load/workload:FuzzMembers \
+	internal/load/aiperf:FuzzRead \
+
+LINT := go tool -modfile=tools/go.mod golangci-lint
+
+.DEFAULT_GOAL := help
+.PHONY: help build test unit fuzz lint fmt docs demo bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build the one static binary, bin/aicr
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/aicr ./cmd/aicr
+
+test: unit fuzz ## vet, test and fuzz everything: what must pass
+
+# Whether -race works is tried, not guessed: it takes a compiler, its headers
+# and a platform that has it.
+unit: ## vet and test, with the race detector where there is a C compiler
+	go vet ./...
+	@if CGO_ENABLED=1 go list -race -export runtime/cgo >/dev/null 2>&1; then \
+		echo 'CGO_ENABLED=1 go test -race $(TESTFLAGS) ./...'; \
+		CGO_ENABLED=1 go test -race $(TESTFLAGS) ./...; \
+	else \
+		echo '*** NO C COMPILER: TESTING WITHOUT THE RACE DETECTOR ***' >&2; \
+		echo 'go test $(TESTFLAGS) ./...'; \
+		go test $(TESTFLAGS) ./... && \
+		echo '*** TESTED WITHOUT THE RACE DETECTOR: install a C compiler for it ***' >&2; \
+	fi
+
+# go test passes when -fuzz matches nothing, so that has to be asked first.
+fuzz: ## fuzz each target for FUZZTIME (10s)
+	@for target in $(FUZZ); do \
+		package=./$${target%:*}; name=$${target#*:}; \
+		go test -list "^$$name\$$" $$package | grep -qx "$$name" || \
+			{ echo "fuzz: no $$name in $$package" >&2; exit 1; }; \
+		echo "go test -fuzz $$name -fuzztime $(FUZZTIME) $$package"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+	done
+
+lint: ## run the linters of .golangci.yml; the first time builds them, for minutes
+	$(LINT) run ./...
+
+fmt: ## format the code
+	$(LINT) fmt ./...
+
+docs: ## write docs/reference anew from the commands
+	go test ./internal/cli -run '^TestReferenceIsUpToDate$$' -update
+
+demo: build ## see it work: load an embedded endpoint
+	bin/aicr bench --demo
+
+bench: build ## measure what the engine costs, beside a raw drain and the peers installed
+	go run ./hack/bench run --aicr bin/aicr $(BENCHFLAGS)
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"aicr/internal/load"
+	"aicr/internal/load/workload"
+	"aicr/internal/sim/truth"
+	"aicr/internal/spec"
+)
+
+func newBench(a *app) *cobra.Command {
+	var o benchOptions
+	cmd := &cobra.Command{
+		Use:     "bench --url URL [flags]",
+		Aliases: []string{"profile"},
+		Short:   "Load an LLM endpoint and measure what it does",
+		Long: `Sends chat completions on a schedule, stamps each token as it arrives, and
+prints throughput and latencies by AIPerf's definitions, with the engine's audit
+of itself: when the client was the limit, the result is INVALID. A call of
+'aiperf profile' runs with only the program's name changed.
+
+Exit codes: 0 every request was served; 1 more failed than --max-error-share
+allows; 2 bad usage, or the server is not ready; 3 invalid, the client was the
+limit; 130 interrupted.`,
+		Example: `  aicr bench --demo
+  aicr bench --url http://localhost:8000 --model Qwen/Qwen3-8B --concurrency 64 --request-count 512
+  aicr bench --url https://llm.example --api-key-file key --request-rate 10 --benchmark-duration 60
+  aicr bench --url http://localhost:8000 --inputs artifacts/inputs.json --concurrency 16 --definitions`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.bench(cmd.Context(), &o) },
+	}
+	o.define(cmd)
+	return cmd
+}
+
+// bench is the command from its options to its exit code.
+func (a *app) bench(ctx context.Context, o *benchOptions) error {
+	job, err := o.check(a)
+	out, outErr := openArtifacts(o.dir, o.prefix, o.level)
+	if err := errors.Join(err, outErr); err != nil {
+		return err
+	}
+	defer out.abandon()
+	if o.demo {
+		stop, err := job.startDemo(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	target, err := load.NewTarget(job.target)
+	if err != nil {
+		return misuse("", "%w", err)
+	}
+	probe, work, err := a.prepareLoad(ctx, job, target)
+	if err != nil {
+		return err
+	}
+	res, err := a.runLoad(ctx, job, target, work)
+	if err != nil {
+		return err
+	}
+	report := &benchReport{app: a, job: job, target: target, probe: probe, work: work, res: res}
+	doc := report.document()
+	if err := out.write(report, doc); err != nil {
+		return err
+	}
+	if err := a.printBench(doc, o); err != nil {
+		return err
+	}
+	switch doc.Verdict {
+	case spec.Fail:
+		return Failed
+	case spec.Invalid, spec.Inconclusive, spec.Skip:
+		return Unmeasured
+	case spec.Pass:
+	}
+	return nil
+}
+
+// The demo: enough users and requests to show every part of the report in some
+// ten seconds.
+const (
+	demoUsers    = 16
+	demoRequests = 160
+)
+
+// startDemo serves the embedded endpoint on loopback.
+func (j *benchJob) startDemo(ctx context.Context) (stop func(), err error) {
+	srv, err := truth.NewServer(truth.Script{Seed: 1, Model: "demo", TTFT: 180 * time.Millisecond, TTFTSpread: 60 * time.Millisecond,
+		ITL: 6 * time.Millisecond, ITLSpread: 2 * time.Millisecond, Workers: 3, HeadersFirst: true})
+	if err != nil {
+		return nil, err
+	}
+	// Not ctx itself: after an interrupt, what is in flight is still answered.
+	if err := srv.Start(context.WithoutCancel(ctx), ""); err != nil {
+		return nil, unmeasured("", "starting the demo endpoint: %w", err)
+	}
+	j.target.URL, j.spec.Model = srv.URL(), "demo"
+	return func() { _ = srv.Close() }, nil
+}
+
+// prepareLoad probes the server and builds the requests that it takes.
+func (a *app) prepareLoad(ctx context.Context, j *benchJob, target *load.Target) (*load.Probe, *workload.Workload, error) {
+	o := j.options
+	if o.noProbe {
+		if err := target.Lookup(ctx); err != nil {
+			return nil, nil, probeProblem(j, err)
+		}
+		w := j.replay
+		var err error
+		if w == nil {
+			w, err = workload.Synthetic(j.spec)
+		}
+		return &load.Probe{Model: j.spec.Model, Fields: j.spec.Fields}, w, err
+	}
+	waiting := a.watch()
+	begun := a.env.Now()
+	over := make(chan struct{})
+	go tick(over, func() { waiting.Update(probing{target.String(), a.env.Now().Sub(begun)}) })
+	probe, work, err := j.probe(ctx, target)
+	close(over)
+	waiting.Done()
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		return nil, nil, probeProblem(j, err)
+	}
+	a.detail("probed with %d requests: first token after %s", probe.Requests, probe.FirstAnswer.Round(time.Millisecond))
+	return probe, work, nil
+}
+
+func (j *benchJob) probe(ctx context.Context, target *load.Target) (*load.Probe, *workload.Workload, error) {
+	timeout := time.Duration(j.options.timeout)
+	if j.replay != nil {
+		p, err := load.Knock(ctx, target, j.replay, timeout)
+		if err == nil {
+			p.Model = j.spec.Model
+		}
+		return p, j.replay, err
+	}
+	p, err := load.Examine(ctx, target, j.spec, timeout)
+	if err != nil {
+		return nil, nil, err
+	}
+	fitted := j.spec
+	fitted.Model, fitted.Fields, fitted.Calibration = p.Model, p.Fields, p.Calibration
+	w, err := workload.Synthetic(fitted)
+	return p, w, err
+}
+
+// tick calls f now and then until over is closed.
+func tick(over <-chan struct{}, f func()) {
+	t := time.NewTicker(blockEvery)
+	defer t.Stop()
+	for {
+		f()
+		select {
+		case <-over:
+			return
+		case <-t.C:
+		}
+	}
+}
+
+func (a *app) runLoad(ctx context.Context, j *benchJob, target *load.Target, work *workload.Workload) (*load.Result, error) {
+	o := j.options
+	plan := &load.Plan{
+		Target: target, Work: work, Warmup: j.warmup, Main: j.main, Sentinel: o.sentinel,
+		Timeout: time.Duration(o.timeout), Grace: time.Duration(o.grace), Seed: j.spec.Seed,
+		KeepTokens: o.keep == "tokens", NoReuse: o.reuse == "never", Senders: o.workers, Host: hostFiles(),
+	}
+	switch o.wire {
+	case "loop":
+		plan.Wire = load.LoopWire
+	case "goroutines":
+		plan.Wire = load.GoroutineWire
+	}
+	live := &load.Live{}
+	view := &progress{live: live, plan: plan}
+	if o.ui != "none" {
+		shown := a.watch()
+		defer shown.Done()
+		over := make(chan struct{})
+		defer close(over)
+		go tick(over, func() {
+			view.sample(a.env.Now())
+			shown.Update(view)
+		})
+	}
+	res, err := load.Run(ctx, plan, live)
+	if err != nil {
+		return nil, unmeasured("", "running the load: %w", err)
+	}
+	return res, nil
+}
+
+// probeProblem says what to do about a server that could not be probed.
+func probeProblem(j *benchJob, err error) error {
+	url := j.target.URL
+	f, ok := errors.AsType[*load.Failure](err)
+	if !ok {
+		return &Problem{Code: Misused, Cause: fmt.Errorf("probing %s: %w", url, err), Hint: connectHint(err)}
+	}
+	hint := ""
+	switch f.Class {
+	case load.Connect:
+		hint = connectHint(f)
+	case load.TLSFailed:
+		hint = "give the server's certificates with --ca-cert, or check that the port speaks TLS"
+	case load.HTTPStatus:
+		hint = statusHint(j, f)
+	case load.BadStream:
+		switch {
+		case len(f.Models) > 0:
+			hint = "name one of them with --model: " + strings.Join(f.Models, ", ")
+		case strings.Contains(f.Message, "HTML"):
+			hint = "that is a web page: check the host, the port and the path of --url"
+		case strings.Contains(f.Message, "HTTP/1.1"):
+			hint = "check the port; if it speaks TLS, use https:// in --url"
+		default:
+			hint = "--url must be the base of an OpenAI-compatible API that can stream"
+		}
+	case load.Timeout:
+		hint = "allow more with --request-timeout-seconds, or look at the server's log: it accepted the request and sent no answer"
+	case load.NoTokens:
+		hint = "the server is up and serves nothing: look at its workers"
+	case load.ErrorEvent, load.Truncated, load.Reset:
+		hint = "look at the server's log: it accepted the request and broke it off"
+	case load.OK, load.Interrupt:
+	}
+	return &Problem{Code: Misused, Cause: fmt.Errorf("probing %s: %w", url, f), Hint: hint}
+}
+
+func connectHint(err error) string {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return "check the host in --url; a service of a cluster has a name only inside of it"
+	}
+	return "check the host and port in --url, and that the server is up; kubectl port-forward reaches one inside a cluster"
+}
+
+func statusHint(j *benchJob, f *load.Failure) string {
+	switch f.Status {
+	case 401, 403:
+		if j.target.APIKey == "" {
+			return "give a key with --api-key-file or AICR_API_KEY"
+		}
+		return "the server does not take this API key"
+	case 404:
+		switch {
+		case f.Models == nil:
+			return "check the path of --url: it has no OpenAI API below it"
+		case len(f.Models) == 0:
+			return "the server has no model yet: its workers are absent, or not registered"
+		}
+		return "the server has: " + strings.Join(f.Models, ", ")
+	case 429, 503, 529:
+		return "the server is up and takes no requests now: wait until it is ready"
+	case 301, 302, 307, 308:
+		return "redirects are not followed: give the final address in --url"
+	}
+	if f.Status >= 500 {
+		return "look at the server's log, and whether its workers are up"
+	}
+	return "the server refuses this kind of request: see --endpoint-type, --extra-inputs and the --no-… flags"
+}

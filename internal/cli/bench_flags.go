@@ -1,0 +1,436 @@
+package cli
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"aicr/internal/load"
+	"aicr/internal/load/metric"
+	"aicr/internal/load/workload"
+)
+
+// benchOptions are the flags of aicr bench. They have AIPerf's names where
+// AIPerf has the thing.
+type benchOptions struct {
+	url, model   string
+	demo         bool
+	endpoint     string
+	keyFile      string
+	headers      []string
+	caFile       string
+	insecure     bool
+	proxy        string
+	http         string
+	reuse        string
+	timeout      seconds
+	noProbe      bool
+	streaming    bool
+	input        int
+	inputStdDev  float64
+	output       int
+	outputStdDev float64
+	entries      int64
+	seed         int64
+	inputsFile   string
+	datasetFile  string
+	extra        []string
+	noMinTokens  bool
+	noIgnoreEOS  bool
+	noUsage      bool
+	noWorkerID   bool
+
+	concurrency int
+	ramp        seconds
+	rate        float64
+	pattern     string
+	smoothness  float64
+	count       int64
+	duration    seconds
+	forever     bool
+	grace       seconds
+	warmup      int64
+	sentinel    float64
+	wire        string
+	workers     int
+
+	dir         string
+	prefix      string
+	level       string
+	keep        string
+	goodput     []string
+	errorShare  float64
+	definitions bool
+	format      string
+	ui          string
+	tokenizer   string
+	serverCount bool
+
+	changed func(flag string) bool
+}
+
+func (o *benchOptions) define(cmd *cobra.Command) {
+	o.changed = func(flag string) bool { return cmd.Flags().Changed(flag) }
+	section(cmd, "Target", func(f *pflag.FlagSet) {
+		f.StringVarP(&o.url, "url", "u", "", "base `URL` of the endpoint, with or without /v1")
+		f.StringVarP(&o.model, "model", "m", "", "`NAME` of the model; the only one that the server has, when not given")
+		alias(f, "model", "model-names")
+		f.BoolVar(&o.demo, "demo", false, "load an endpoint inside this program instead")
+		f.Var(newChoice(&o.endpoint, "chat", "completions"), "endpoint-type", "API to use")
+		f.StringVar(&o.keyFile, "api-key-file", "", "`FILE` with the bearer token; AICR_API_KEY is the other way to give it")
+		f.StringArrayVarP(&o.headers, "header", "H", nil, "`NAME:VALUE` of a header to send with each request; may be given again")
+		secret(f, "header")
+		f.StringVar(&o.caFile, "ca-cert", "", "`FILE` with the PEM certificates to trust instead of the system's")
+		f.BoolVar(&o.insecure, "insecure-skip-tls-verify", false, "do not check the server's certificate")
+		f.StringVar(&o.proxy, "proxy", "", "`URL` of an HTTP proxy; the proxy variables of the environment are not read")
+		secret(f, "proxy")
+		f.Var(newChoice(&o.http, "auto", "1.1", "2"), "http-version", "version of HTTP; auto is 1.1 unless the server insists on 2")
+		f.Var(newChoice(&o.reuse, "pooled", "never"), "connection-reuse-strategy", "keep connections open, or open one for each request")
+		o.timeout = seconds(10 * time.Minute)
+		f.Var(&o.timeout, "request-timeout-seconds", "give up a request after this time")
+		alias(f, "request-timeout-seconds", "request-timeout")
+		f.BoolVar(&o.noProbe, "no-probe", false, "send no probes before the load: nothing is calibrated, and a refused field fails every request")
+	})
+	section(cmd, "Workload", func(f *pflag.FlagSet) {
+		f.IntVar(&o.input, "prompt-input-tokens-mean", 128, "`TOKENS` of each prompt as the server counts them, chat template included")
+		alias(f, "prompt-input-tokens-mean", "isl", "synthetic-input-tokens-mean")
+		f.Float64Var(&o.inputStdDev, "prompt-input-tokens-stddev", 0, "standard deviation of the prompts' length")
+		alias(f, "prompt-input-tokens-stddev", "synthetic-input-tokens-stddev")
+		f.IntVar(&o.output, "prompt-output-tokens-mean", 128, "`TOKENS` of each answer")
+		alias(f, "prompt-output-tokens-mean", "osl", "output-tokens-mean")
+		f.Float64Var(&o.outputStdDev, "prompt-output-tokens-stddev", 0, "standard deviation of the answers' length")
+		alias(f, "prompt-output-tokens-stddev", "output-tokens-stddev")
+		f.Int64Var(&o.entries, "num-dataset-entries", 0, "recycle this many prompts, which a prefix cache will know; 0: every prompt is unique")
+		alias(f, "num-dataset-entries", "num-prompts", "conversation-num")
+		f.Int64Var(&o.seed, "random-seed", 0, "pin prompts and arrivals; drawn anew and printed when not given, since a server that has seen the same prompts answers from its cache")
+		f.StringVar(&o.inputsFile, "inputs", "", "replay AIPerf's inputs.json from `FILE`")
+		f.StringVar(&o.datasetFile, "dataset", "", "take prompts or whole chat bodies from `FILE`, one JSON value a line")
+		alias(f, "dataset", "input-file")
+		f.StringArrayVar(&o.extra, "extra-inputs", nil, "`KEY:VALUE` or JSON object to add to every body; may be given again")
+		f.BoolVar(&o.noMinTokens, "no-min-tokens", false, "leave min_tokens out of the bodies")
+		f.BoolVar(&o.noIgnoreEOS, "no-ignore-eos", false, "leave ignore_eos out of the bodies")
+		f.BoolVar(&o.noUsage, "no-usage", false, "leave stream_options.include_usage out of the bodies: tokens are then counted as chunks")
+		f.BoolVar(&o.noWorkerID, "no-worker-id", false, "do not ask who served a request (nvext.extra_fields)")
+	})
+	section(cmd, "Schedule", func(f *pflag.FlagSet) {
+		f.IntVarP(&o.concurrency, "concurrency", "c", 1, "requests to hold in flight; with --request-rate the most at once, and then unlimited when not given")
+		f.Var(&o.ramp, "ramp", "start the users evenly over this time")
+		alias(f, "ramp", "concurrency-ramp-duration")
+		f.Float64Var(&o.rate, "request-rate", 0, "send this many requests a second, whatever the answers do")
+		f.Var(newChoice(&o.pattern, "poisson", "constant", "gamma"), "arrival-pattern", "law of the arrivals of --request-rate")
+		alias(f, "arrival-pattern", "request-rate-mode")
+		f.Float64Var(&o.smoothness, "arrival-smoothness", 1, "shape of gamma arrivals: 1 is Poisson, more is more even")
+		alias(f, "arrival-smoothness", "vllm-burstiness")
+		f.Int64Var(&o.count, "request-count", 0, "stop after so many requests (default: 2 for each user, 10 at least, when no other end is given)")
+		alias(f, "request-count", "num-requests")
+		f.Var(&o.duration, "benchmark-duration", "stop sending after this time")
+		f.BoolVar(&o.forever, "until-interrupted", false, "go on until Ctrl-C")
+		o.grace = seconds(30 * time.Second)
+		f.Var(&o.grace, "benchmark-grace-period", "how long to wait for what is in flight when sending has stopped")
+		f.Int64Var(&o.warmup, "warmup-request-count", 0, "requests to send, and wait for, before measuring")
+		alias(f, "warmup-request-count", "num-warmup-requests")
+		f.Float64Var(&o.sentinel, "sentinel-rate", 0, "send this many requests a second on a fixed schedule beside the closed loop")
+		f.Var(newChoice(&o.wire, "auto", "loop", "goroutines"), "wire", "what carries plain HTTP: an event loop (Linux) or a goroutine a connection")
+		f.IntVar(&o.workers, "workers-max", 0, "most event loops; 0: as the load needs")
+		alias(f, "workers-max", "max-workers")
+	})
+	section(cmd, "Results", func(f *pflag.FlagSet) {
+		f.StringVar(&o.dir, "output-artifact-dir", "artifacts", "`DIR` for profile_export_aiperf.json and the rest")
+		alias(f, "output-artifact-dir", "artifact-dir")
+		f.StringVar(&o.prefix, "profile-export-prefix", "", "`NAME` of the exported files, instead of profile_export")
+		alias(f, "profile-export-prefix", "profile-export-file")
+		f.Var(newChoice(&o.level, "records", "summary", "raw"), "export-level", "summary leaves out the line for each request; raw is the same as records")
+		alias(f, "export-level", "profile-export-level")
+		f.Var(newChoice(&o.keep, "records", "tokens"), "keep", "tokens keeps the stamp of every token, 8 bytes each, for exact gaps between tokens")
+		f.StringArrayVar(&o.goodput, "goodput", nil, "`TAG:LIMIT` that a good request keeps, such as time_to_first_token:500; may be given again")
+		f.Float64Var(&o.errorShare, "max-error-share", 0, "share of failed requests that is still a PASS")
+		f.BoolVar(&o.definitions, "definitions", false, "also print what vLLM, SGLang, GuideLLM and inference-perf would call and compute")
+		outputFlag(f, &o.format)
+	})
+	section(cmd, "Accepted so that a call of AIPerf runs", func(f *pflag.FlagSet) {
+		f.BoolVar(&o.streaming, "streaming", true, "always on: there is no first token to time without it")
+		f.Var(newChoice(&o.ui, "simple", "none", "dashboard"), "ui-type", "none shows no progress; the others are the same here")
+		alias(f, "ui-type", "ui")
+		f.StringVar(&o.tokenizer, "tokenizer", "", "not used: the server counts")
+		f.BoolVar(&o.serverCount, "use-server-token-count", true, "always on")
+	})
+	alsoReads(cmd, "AICR_API_KEY", "bearer token for the endpoint")
+}
+
+// seconds is a flag that takes a number of seconds, as AIPerf's do, or a
+// duration such as 90s or 5m.
+type seconds time.Duration
+
+func (s *seconds) String() string { return time.Duration(*s).String() }
+
+func (s *seconds) Type() string { return "seconds" }
+
+func (s *seconds) Set(text string) error {
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		if math.IsNaN(f) || math.Abs(f) > 1e9 {
+			return errors.New("want a number of seconds")
+		}
+		*s = seconds(f * float64(time.Second))
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("want a number of seconds, or a duration such as 90s or 5m")
+	}
+	*s = seconds(d)
+	return nil
+}
+
+// benchJob is what the options come to once they have been checked.
+type benchJob struct {
+	options  *benchOptions
+	target   load.TargetOptions
+	spec     workload.Spec
+	replay   *workload.Workload // instead of spec: bodies from a file
+	main     load.Schedule
+	warmup   load.Schedule
+	goodput  []metric.SLO
+	seedText string
+}
+
+// check finds everything that is wrong with the options at once, before
+// anything is touched.
+func (o *benchOptions) check(a *app) (*benchJob, error) {
+	var wrong []error
+	bad := func(hint, format string, args ...any) { wrong = append(wrong, misuse(hint, format, args...)) }
+	j := &benchJob{options: o}
+
+	switch {
+	case o.url == "" && !o.demo:
+		bad("name the endpoint with --url http://host:port, or try --demo", "no --url")
+	case o.url != "" && o.demo:
+		bad("leave one of them out", "--url and --demo are both given")
+	}
+	if !o.streaming {
+		bad("leave --streaming=false out: first tokens are only seen in a stream", "answers that are not streamed cannot be measured")
+	}
+	j.target = load.TargetOptions{URL: o.url, Endpoint: workload.Endpoint(o.endpoint), Proxy: o.proxy,
+		UserAgent: "aicr/" + a.env.Build.Version, HTTP2: o.http == "2"}
+	wrong = append(wrong, o.checkSecrets(a, &j.target)...)
+	if o.url != "" {
+		if _, err := load.NewTarget(j.target); err != nil {
+			bad("want --url http://host:port or https://host:port", "%w", err)
+		}
+	}
+	wrong = append(wrong, o.checkSchedule(j)...)
+	wrong = append(wrong, o.checkWorkload(j)...)
+	if o.errorShare < 0 || o.errorShare > 1 {
+		bad("0.01 allows one request in a hundred to fail", "--max-error-share: %v is not between 0 and 1", o.errorShare)
+	}
+	for _, text := range o.goodput {
+		for _, pair := range strings.Fields(text) {
+			tag, limit, ok := strings.Cut(pair, ":")
+			value, err := strconv.ParseFloat(limit, 64)
+			if !ok || err != nil {
+				bad("write it as time_to_first_token:500", "--goodput: %q is not TAG:LIMIT", pair)
+				continue
+			}
+			j.goodput = append(j.goodput, metric.SLO{Tag: tag, Limit: value})
+		}
+	}
+	if err := (metric.Options{SLOs: j.goodput}).Validate(); err != nil {
+		bad("such as time_to_first_token, inter_token_latency or request_latency", "--%w", err)
+	}
+	return j, errors.Join(wrong...)
+}
+
+func (o *benchOptions) checkSecrets(a *app, t *load.TargetOptions) (wrong []error) {
+	if o.keyFile != "" {
+		b, err := os.ReadFile(o.keyFile)
+		t.APIKey = strings.TrimSpace(string(b))
+		switch {
+		case err != nil:
+			wrong = append(wrong, misuse("", "reading the API key: %w", err))
+		case t.APIKey == "":
+			wrong = append(wrong, misuse("", "reading the API key: %s is empty", o.keyFile))
+		}
+	} else if key, ok := a.env.LookupEnv("AICR_API_KEY"); ok {
+		t.APIKey = strings.TrimSpace(key)
+	}
+	t.Header = http.Header{}
+	for _, h := range o.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			wrong = append(wrong, misuse("write it as --header Name:value", "--header: not NAME:VALUE"))
+			continue
+		}
+		t.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	t.TLS = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.insecure}
+	if o.caFile != "" {
+		pem, err := os.ReadFile(o.caFile)
+		pool := x509.NewCertPool()
+		switch {
+		case err != nil:
+			wrong = append(wrong, misuse("", "reading the certificates: %w", err))
+		case !pool.AppendCertsFromPEM(pem):
+			wrong = append(wrong, misuse("--ca-cert wants certificates in PEM form", "%s has no certificate in it", o.caFile))
+		}
+		t.TLS.RootCAs = pool
+	}
+	return wrong
+}
+
+func (o *benchOptions) checkSchedule(j *benchJob) (wrong []error) {
+	bad := func(hint, format string, args ...any) { wrong = append(wrong, misuse(hint, format, args...)) }
+	if o.demo && !o.changed("concurrency") {
+		o.concurrency = demoUsers
+	}
+	open := o.rate > 0
+	switch {
+	case o.rate < 0 || math.IsNaN(o.rate) || math.IsInf(o.rate, 0):
+		bad("", "--request-rate: %v requests a second is not possible", o.rate)
+	case o.concurrency < 1:
+		bad("ask for at least 1 request in flight", "--concurrency: %d is below 1", o.concurrency)
+	}
+	users := o.concurrency
+	if open && !o.changed("concurrency") {
+		users = 0
+	}
+	pattern, err := load.ParsePattern(o.pattern)
+	if err != nil {
+		bad("", "--arrival-pattern: %w", err)
+	}
+	if o.smoothness <= 0 || math.IsNaN(o.smoothness) || math.IsInf(o.smoothness, 0) {
+		bad("1 is Poisson", "--arrival-smoothness: %v is not above 0", o.smoothness)
+	}
+	for _, d := range []struct {
+		flag  string
+		value seconds
+	}{{"ramp", o.ramp}, {"benchmark-duration", o.duration}, {"benchmark-grace-period", o.grace}} {
+		if d.value < 0 {
+			bad("", "--%s: %s is below 0", d.flag, time.Duration(d.value))
+		}
+	}
+	if o.timeout <= 0 {
+		bad("", "--request-timeout-seconds: %s is not above 0", time.Duration(o.timeout))
+	}
+	count := o.count
+	ends := 0
+	for _, given := range []bool{o.changed("request-count"), o.duration > 0, o.forever} {
+		if given {
+			ends++
+		}
+	}
+	switch {
+	case o.changed("request-count") && count < 1:
+		bad("ask for at least 1 request", "--request-count: %d is below 1", count)
+	case o.changed("request-count") && !open && count < int64(o.concurrency) && o.concurrency > 0:
+		bad(fmt.Sprintf("send at least %d requests, or lower --concurrency", o.concurrency),
+			"--request-count: %d requests cannot keep %d in flight", count, o.concurrency)
+	case o.forever && ends > 1:
+		bad("leave one of them out", "--until-interrupted goes with no other end")
+	case ends == 0 && o.demo:
+		count = demoRequests
+	case ends == 0:
+		count = max(10, 2*int64(users))
+	}
+	if o.warmup < 0 {
+		bad("", "--warmup-request-count: %d is below 0", o.warmup)
+	}
+	switch {
+	case o.sentinel < 0 || math.IsNaN(o.sentinel) || math.IsInf(o.sentinel, 0):
+		bad("", "--sentinel-rate: %v requests a second is not possible", o.sentinel)
+	case o.sentinel > 0 && open:
+		bad("leave one of them out", "--sentinel-rate runs beside a closed loop, not beside --request-rate")
+	}
+	if o.workers < 0 {
+		bad("", "--workers-max: %d is below 0", o.workers)
+	}
+	j.main = load.Schedule{Users: users, Ramp: time.Duration(o.ramp), Rate: o.rate, Pattern: pattern,
+		Smoothness: o.smoothness, Count: count, Duration: time.Duration(o.duration)}
+	if o.warmup > 0 {
+		j.warmup = load.Schedule{Users: int(min(int64(max(1, users)), o.warmup)), Count: o.warmup}
+	}
+	return wrong
+}
+
+func (o *benchOptions) checkWorkload(j *benchJob) (wrong []error) {
+	seed := o.seed
+	j.seedText = "given"
+	if !o.changed("random-seed") {
+		seed = rand.Int64N(1 << 31)
+		j.seedText = "drawn"
+	}
+	j.spec = workload.Spec{
+		Model: o.model, Endpoint: workload.Endpoint(o.endpoint),
+		InputTokens:  workload.Length{Mean: o.input, StdDev: o.inputStdDev},
+		OutputTokens: workload.Length{Mean: o.output, StdDev: o.outputStdDev},
+		Seed:         uint64(seed), Count: j.main.Count, Entries: o.entries,
+		Fields: workload.Fields{IncludeUsage: !o.noUsage, MinTokens: !o.noMinTokens, IgnoreEOS: !o.noIgnoreEOS,
+			Temperature0: true, WorkerID: !o.noWorkerID},
+	}
+	extra, err := workload.ParseExtra(o.extra)
+	if err != nil {
+		wrong = append(wrong, fieldProblems("--extra-inputs: ", err)...)
+	}
+	j.spec.Extra = extra
+	if o.inputsFile != "" && o.datasetFile != "" {
+		return append(wrong, misuse("leave one of them out", "--inputs and --dataset are both given"))
+	}
+	switch {
+	case o.inputsFile != "":
+		j.replay, err = readWorkload(o.inputsFile, func(f *os.File) (*workload.Workload, error) {
+			return workload.ReadInputs(f, filepath.Base(o.inputsFile), workload.Replay{Model: o.model})
+		})
+	case o.datasetFile != "":
+		if o.model == "" && !o.demo {
+			wrong = append(wrong, misuse("name the model with --model", "--dataset needs a --model"))
+		}
+		j.replay, err = readWorkload(o.datasetFile, func(f *os.File) (*workload.Workload, error) {
+			return workload.ReadDataset(f, filepath.Base(o.datasetFile), j.spec)
+		})
+	default:
+		tried := j.spec // only to find what is wrong with it
+		tried.Model = cmp.Or(tried.Model, "the server's own")
+		_, err = workload.Synthetic(tried)
+	}
+	return append(wrong, fieldProblems("", err)...)
+}
+
+func readWorkload(path string, read func(*os.File) (*workload.Workload, error)) (*workload.Workload, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, misuse("", "reading the requests: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	return read(f)
+}
+
+// fieldProblems words what the workload found wrong.
+func fieldProblems(prefix string, err error) (wrong []error) {
+	whole := ""
+	if f, ok := errors.AsType[*workload.FileError](err); ok {
+		whole = f.Hint
+	}
+	for _, p := range problems(err, Misused, whole) {
+		hint := p.Hint
+		if f, ok := errors.AsType[*workload.FieldError](p.Cause); ok {
+			hint = f.Hint
+		}
+		wrong = append(wrong, misuse(hint, "%s%w", prefix, p.Cause))
+	}
+	return wrong
+}
+
+// hostFiles is the machine's file tree, for the engine's audit of itself.
+func hostFiles() fs.FS { return os.DirFS("/") }

@@ -1,0 +1,403 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"aicr/internal/load"
+	"aicr/internal/load/aiperf"
+	"aicr/internal/load/metric"
+	"aicr/internal/load/workload"
+	"aicr/internal/spec"
+	"aicr/internal/stats"
+)
+
+// benchReport turns a run into its documents.
+type benchReport struct {
+	app    *app
+	job    *benchJob
+	target *load.Target
+	probe  *load.Probe
+	work   *workload.Workload
+	res    *load.Result
+}
+
+// options are those of the figures: AIPerf's, over the main stage.
+func (r *benchReport) options() metric.Options {
+	o := metric.Options{SLOs: r.job.goodput, Epoch: r.res.Epoch.UnixNano()}
+	if r.job.replay == nil && r.job.options.outputStdDev == 0 {
+		o.RequestedTokens = int32(r.job.options.output)
+	}
+	return o
+}
+
+func (r *benchReport) meta() aiperf.Meta {
+	seed := r.job.spec.Seed
+	id := fmt.Sprintf("%012x", uint64(r.res.Epoch.UnixNano())&0xffffffffffff)
+	return aiperf.Meta{
+		Version: r.app.env.Build.Version, BenchmarkID: id, Epoch: r.res.Epoch, CommandLine: r.app.commandLine("bench"), Seed: &seed,
+		Cancelled: r.res.Interrupted,
+		InputConfig: aiperf.Input{Model: r.probe.Model, URL: r.target.String(), Requests: r.job.main.Count,
+			Concurrency: r.job.main.Users, Input: r.job.options.input, Output: r.job.options.output}.JSON(),
+	}
+}
+
+// commandLine is how the command could be given again, without what is secret.
+func (a *app) commandLine(command string) string {
+	words := []string{"aicr", command}
+	for _, s := range a.settings.all {
+		if s.Source == FromDefault {
+			continue
+		}
+		value := s.Value
+		if strings.ContainsAny(value, " \t\n'\"$&;|<>()*?[]#~`\\{}!") {
+			value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+		}
+		words = append(words, "--"+s.Name+"="+value)
+	}
+	return strings.Join(words, " ")
+}
+
+// document computes everything that is told of the run.
+func (r *benchReport) document() *spec.Bench {
+	opt := r.options()
+	sum := metric.Summarize(r.res.Log, r.res.Gaps, opt)
+	o := r.job.options
+	clock := func(stamp int64) string { return r.res.Epoch.Add(time.Duration(stamp)).UTC().Format(time.RFC3339Nano) }
+	d := &spec.Bench{
+		Schema: spec.BenchSchema, Version: r.app.env.Build.Version, Command: r.app.commandLine("bench"),
+		Start: clock(r.res.Main.Start), End: clock(r.res.Main.End),
+		Target: spec.BenchTarget{URL: r.target.String(), Model: r.probe.Model, Wire: r.res.Wire,
+			ResolveMS: millis(r.target.Resolve), FirstAnswerMS: millis(r.probe.FirstAnswer),
+			ProbeRequests: r.probe.Requests, NamesWorkers: r.probe.Workers, Nagle: r.probe.Nagle.String()},
+		Workload: r.workload(sum),
+		Schedule: spec.BenchSchedule{Concurrency: r.job.main.Users, RampS: r.job.main.Ramp.Seconds(), Rate: r.job.main.Rate,
+			Count: r.job.main.Count, DurationS: r.job.main.Duration.Seconds(), WarmupCount: r.job.warmup.Count,
+			SentinelRate: o.sentinel, NewConnection: o.reuse == "never"},
+		Requests: r.requests(sum),
+		Figures:  figures(sum),
+		Phases:   r.phases(),
+		Workers:  r.workers(opt),
+		Sentinel: r.sentinel(),
+		Client:   r.client(),
+	}
+	for _, f := range r.probe.Refused {
+		d.Target.Refused = append(d.Target.Refused, spec.BenchRefusal{Field: f.Field, Message: f.Message})
+	}
+	if r.job.main.Rate > 0 {
+		d.Schedule.Pattern = r.job.main.Pattern.String()
+		if r.job.main.Pattern == load.Gamma {
+			d.Schedule.Smoothness = r.job.main.Smoothness
+		}
+	}
+	if o.definitions {
+		d.Rosetta = rosetta(metric.Rosetta(r.res.Log, r.res.Gaps, opt))
+	}
+	d.Notes = r.notes(d, sum)
+	d.Verdict, d.Reason = r.verdict(d)
+	return d
+}
+
+// verdict is the answer that everything begins with. A client that was the
+// limit says nothing about the server, so INVALID comes before FAIL.
+func (r *benchReport) verdict(d *spec.Bench) (spec.State, string) {
+	q := d.Requests
+	switch {
+	case r.res.Interrupted:
+		return spec.Inconclusive, fmt.Sprintf("interrupted after %d requests, %d of them served", q.Sent, q.Served)
+	case !d.Client.Valid:
+		return spec.Invalid, "the client was the limit: " + d.Client.Reasons[0].Text
+	case q.Sent == 0:
+		return spec.Inconclusive, "no request was sent"
+	case q.Served == 0:
+		return spec.Fail, fmt.Sprintf("none of %d requests was served", q.Sent)
+	case float64(q.Failed) > r.job.options.errorShare*float64(q.Sent):
+		return spec.Fail, fmt.Sprintf("%d of %d requests failed", q.Failed, q.Sent)
+	case q.Failed > 0:
+		return spec.Pass, fmt.Sprintf("%d of %d requests served; %d failed, which --max-error-share allows", q.Served, q.Sent, q.Failed)
+	}
+	return spec.Pass, fmt.Sprintf("all %d requests served", q.Sent)
+}
+
+func (r *benchReport) workload(sum *metric.Summary) spec.BenchWorkload {
+	w := spec.BenchWorkload{Prompts: r.work.Kind(), Seed: r.job.spec.Seed, SHA256: r.work.Hash(), Tokens: "usage"}
+	if sum.Uncounted > 0 {
+		w.Tokens = "chunks"
+	}
+	length := func(tag string, asked int) spec.BenchCount {
+		var c spec.BenchCount
+		if r.job.replay == nil {
+			c.Asked = pointer(float64(asked))
+		}
+		if f, ok := sum.Get(tag); ok {
+			c.Observed, c.Min, c.Max = pointer(f.Avg), pointer(f.Min), pointer(f.Max)
+		}
+		return c
+	}
+	w.Input = length("usage_prompt_tokens", r.job.options.input)
+	w.Output = length("output_sequence_length", r.job.options.output)
+	if f, ok := sum.Get("overall_usage_prompt_cache_read_pct"); ok {
+		w.Input.Cached = pointer(f.Avg / 100)
+	}
+	return w
+}
+
+func (r *benchReport) requests(sum *metric.Summary) spec.BenchRequests {
+	q := spec.BenchRequests{Sent: sum.Requests, Failed: sum.Failed, Interrupted: sum.Interrupted,
+		Served: sum.Requests - sum.Failed - sum.Interrupted, Classes: map[string]int{}}
+	for c, n := range sum.Classes {
+		q.Classes[c.String()] = n
+	}
+	type key struct {
+		class  load.Class
+		status uint16
+		detail int32
+	}
+	counts := map[key]int{}
+	for _, rec := range metric.Select(r.res.Log, r.options()) {
+		if !rec.OK() && rec.Class != load.Interrupt {
+			counts[key{rec.Class, rec.Status, rec.Detail}]++
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(counts), func(a, b key) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.class, b.class), cmp.Compare(a.detail, b.detail))
+	})
+	for _, k := range keys[:min(len(keys), 20)] {
+		q.Failures = append(q.Failures, spec.BenchFailure{Class: k.class.String(), Status: int(k.status),
+			Message: r.res.Log.Details[k.detail], Count: counts[k]})
+	}
+	return q
+}
+
+// figures are those that people look at, under plain names. The AIPerf export
+// has them all.
+func figures(sum *metric.Summary) []spec.BenchFigure {
+	failing := map[string]metric.Distribution{}
+	if sum.Failed > 0 {
+		for _, f := range sum.WithFailures {
+			failing[f.Tag] = f.Distribution
+		}
+	}
+	var all []spec.BenchFigure
+	for _, f := range []struct{ tag, name string }{
+		{"output_token_throughput", "output throughput"},
+		{"request_throughput", "request throughput"},
+		{"goodput", "goodput"},
+		{"time_to_first_token", "time to first token"},
+		{"inter_token_latency", "inter-token latency"},
+		{"inter_chunk_latency", "gap between chunks"},
+		{"request_latency", "request latency"},
+		{"effective_latency", "latency from intended send"},
+	} {
+		d, ok := sum.Get(f.tag)
+		with, failed := failing[f.tag]
+		if !ok && !failed {
+			continue
+		}
+		fig := figure(f.name, d)
+		if !ok {
+			fig = spec.BenchFigure{Name: f.name, Unit: with.Unit}
+		}
+		fig.Approximate = f.tag == "inter_chunk_latency" && sum.ApproximateGaps
+		if failed {
+			fig.WithFailures = map[string]any{"p50": finite(with.P50), "p90": finite(with.P90), "p99": finite(with.P99)}
+		}
+		all = append(all, fig)
+	}
+	return all
+}
+
+func figure(name string, d metric.Distribution) spec.BenchFigure {
+	return spec.BenchFigure{Name: name, Unit: d.Unit, N: d.N, Mean: pointer(d.Avg), P50: pointer(d.P50), P90: pointer(d.P90),
+		P95: pointer(d.P95), P99: pointer(d.P99), Min: pointer(d.Min), Max: pointer(d.Max)}
+}
+
+// finite makes a number fit for JSON, which has no infinity.
+func finite(v float64) any {
+	if math.IsInf(v, 1) {
+		return "inf"
+	}
+	return v
+}
+
+func pointer(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+func (r *benchReport) phases() []spec.BenchPhase {
+	counts := map[load.Phase]int{}
+	for rec := range r.res.Log.All() {
+		if rec.Lane != load.Sentinel {
+			counts[rec.Phase]++
+		}
+	}
+	var all []spec.BenchPhase
+	for _, p := range []load.Phase{load.Warmup, load.Ramp, load.Steady, load.Drain} {
+		all = append(all, spec.BenchPhase{Name: p.String(), Requests: counts[p]})
+	}
+	return all
+}
+
+// workers sums up what each worker did, where the server tells who served.
+func (r *benchReport) workers(opt metric.Options) []spec.BenchWorker {
+	type worker struct {
+		spec.BenchWorker
+		ttft []float64
+		itl  []float64
+	}
+	by := map[uint64]*worker{}
+	var total int64
+	for _, rec := range metric.Select(r.res.Log, opt) {
+		if !rec.Has(load.HasWorker) {
+			continue
+		}
+		w := by[rec.Worker]
+		if w == nil {
+			w = &worker{BenchWorker: spec.BenchWorker{Worker: strconv.FormatUint(rec.Worker, 10)}}
+			by[rec.Worker] = w
+		}
+		w.Requests++
+		w.MaxGapMS = max(w.MaxGapMS, float64(rec.MaxGap)/1e6)
+		if !rec.OK() {
+			w.Failed++
+			continue
+		}
+		w.Tokens += int64(rec.Tokens())
+		total += int64(rec.Tokens())
+		w.ttft = append(w.ttft, float64(rec.FirstContent-rec.Sent)/1e6)
+		if n := rec.Tokens(); n > 1 {
+			w.itl = append(w.itl, float64(rec.LastContent-rec.FirstContent)/1e6/float64(n-1))
+		}
+	}
+	var all []spec.BenchWorker
+	for _, id := range slices.Sorted(maps.Keys(by)) {
+		w := by[id]
+		if total > 0 {
+			w.Share = float64(w.Tokens) / float64(total)
+		}
+		if len(w.ttft) > 0 {
+			slices.Sort(w.ttft)
+			w.TTFT50MS = pointer(stats.Percentile(w.ttft, 50))
+		}
+		if len(w.itl) > 0 {
+			w.ITLMS = pointer(stats.Mean(w.itl))
+		}
+		all = append(all, w.BenchWorker)
+	}
+	return all
+}
+
+// sentinel describes the requests that ran on a fixed schedule beside the
+// closed loop: latencies from the intended send, which no stall can hide from.
+func (r *benchReport) sentinel() []spec.BenchFigure {
+	var first, whole []float64
+	failed := 0
+	for rec := range r.res.Log.All() {
+		switch {
+		case rec.Lane != load.Sentinel || rec.Class == load.Interrupt:
+		case rec.OK():
+			first = append(first, float64(rec.FirstContent-rec.Intended)/1e6)
+			whole = append(whole, float64(rec.End-rec.Intended)/1e6)
+		default:
+			failed++
+		}
+	}
+	if len(first)+failed == 0 {
+		return nil
+	}
+	one := func(name string, v []float64) spec.BenchFigure {
+		f := spec.BenchFigure{Name: name, Unit: "ms", N: int64(len(v))}
+		if len(v) > 0 {
+			slices.Sort(v)
+			f.Mean, f.P50, f.P90 = pointer(stats.Mean(v)), pointer(stats.Percentile(v, 50)), pointer(stats.Percentile(v, 90))
+			f.P95, f.P99 = pointer(stats.Percentile(v, 95)), pointer(stats.Percentile(v, 99))
+			f.Min, f.Max = pointer(v[0]), pointer(v[len(v)-1])
+		}
+		if failed > 0 {
+			f.WithFailures = map[string]any{"p50": finite(stats.WithFailures(v, failed, 50)), "p99": finite(stats.WithFailures(v, failed, 99))}
+		}
+		return f
+	}
+	return []spec.BenchFigure{one("sentinel: first token from intended send", first), one("sentinel: whole answer from intended send", whole)}
+}
+
+func (r *benchReport) client() spec.BenchClient {
+	a := &r.res.Audit
+	c := spec.BenchClient{Valid: a.Valid(), InFlightAsked: a.Asked, InFlight: pointer(a.InFlight), Little: pointer(a.Little),
+		SteadyS: a.Steady.Seconds(), SendLateness: spreadOf(a.Lateness), StampLag: spreadOf(a.StampLag), StampLagBy: a.LagBy,
+		GCPauses: a.GCPauses, GCPauseMaxMS: millis(a.GCPauseMax), SchedLatencyP99MS: millis(a.SchedLag),
+		CPUSeconds: a.CPU.Seconds(), Cores: a.Cores, CPUPressure: a.CPUPressure}
+	for _, reason := range a.Reasons {
+		c.Reasons = append(c.Reasons, spec.BenchReason{ID: reason.ID, Text: reason.Text, Hint: reason.Hint})
+	}
+	if t := a.Throttled; t != nil {
+		c.ThrottledPeriods, c.ThrottledS = &t.Throttled, pointer(t.Time.Seconds())
+	}
+	var events, reads int64
+	for rec := range r.res.Log.All() {
+		if rec.Phase != load.Warmup {
+			events += int64(rec.Events)
+			reads += int64(rec.Reads)
+		}
+	}
+	if reads > 0 {
+		c.EventsPerRead = pointer(float64(events) / float64(reads))
+	}
+	return c
+}
+
+func spreadOf(s load.Spread) spec.BenchSpread {
+	return spec.BenchSpread{N: s.N, P50: millis(s.P50), P99: millis(s.P99), Max: millis(s.Max)}
+}
+
+func millis(d time.Duration) float64 { return float64(d) / 1e6 }
+
+// notes are what a reader of the figures must know to read them rightly.
+func (r *benchReport) notes(d *spec.Bench, sum *metric.Summary) []string {
+	var notes []string
+	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	for _, f := range r.probe.Refused {
+		add("the server refuses %s, so it was left out: %s", f.Field, f.Message)
+	}
+	if r.probe.Nagle == load.NagleOn {
+		add("the server leaves Nagle's algorithm on: clients that do not acknowledge at once see its first token some 40 ms late on a connection in use; this one does")
+	}
+	if d.Workload.Tokens == "chunks" {
+		add("the server did not count the tokens of %d answers: they are counted as chunks, and no token figure is exact", sum.Uncounted)
+	}
+	if n, ok := r.work.Recycled(); ok {
+		add("%d prompts were recycled: a prefix cache knows them after their first use", n)
+	}
+	if c := d.Workload.Input.Cached; c != nil && *c > 0.01 {
+		add("%.0f %% of the prompt tokens came from the server's prefix cache", 100**c)
+	}
+	if w := d.Workload.Output; w.Asked != nil && w.Observed != nil && r.job.options.outputStdDev == 0 && math.Abs(*w.Observed-*w.Asked) > 0.02**w.Asked {
+		add("answers had %.1f tokens where %.0f were asked", *w.Observed, *w.Asked)
+	}
+	if w := d.Workload.Input; w.Asked != nil && w.Observed != nil && r.job.options.inputStdDev == 0 && math.Abs(*w.Observed-*w.Asked) > 0.05**w.Asked {
+		add("prompts had %.1f tokens where %.0f were asked", *w.Observed, *w.Asked)
+	}
+	notes = append(notes, r.work.Notes()...)
+	if r.job.options.demo {
+		add("the endpoint ran inside this program: figures of a demonstration")
+	}
+	return notes
+}
+
+func rosetta(t metric.Table) []spec.BenchRosetta {
+	var all []spec.BenchRosetta
+	for _, row := range t.Rows {
+		all = append(all, spec.BenchRosetta{Measure: string(row.Measure), Tool: string(row.Tool), Name: row.Name, Definition: row.Definition,
+			Unit: row.Unit, Mean: pointer(row.Mean), P50: pointer(row.P50), P99: pointer(row.P99), Rank: row.Rank, Caveat: row.Caveat})
+	}
+	return all
+}

@@ -1,0 +1,14 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// commands makes every command there is. To add one: write its constructor in
+// a file of its own, add its line here, and run make docs.
+func commands(a *app) []*cobra.Command {
+	return []*cobra.Command{
+		newBench(a),
+		newVersion(a),
+		newCompletion(a),
+		newHelp(a),
+	}
+}

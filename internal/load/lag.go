@@ -1,0 +1,48 @@
+package load
+
+import (
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// lag collects how late the engine's own stamps are.
+type lag struct {
+	mu   sync.Mutex
+	hist *hdrhistogram.Histogram // nanoseconds
+}
+
+func newLag() *lag {
+	return &lag{hist: hdrhistogram.New(1, int64(time.Hour), 3)}
+}
+
+func (l *lag) add(d time.Duration) {
+	l.mu.Lock()
+	_ = l.hist.RecordValue(min(max(0, int64(d)), int64(time.Hour)))
+	l.mu.Unlock()
+}
+
+// lagEvery is how many reads the event loop makes for each one whose lag it
+// looks up in the kernel.
+const lagEvery = 16
+
+// heartbeat is the lag of wires that cannot ask the kernel: how late a timer of
+// a few milliseconds wakes a goroutine is how late a read would have.
+const heartbeat = 5 * time.Millisecond
+
+func (l *lag) beat(stop <-chan struct{}) {
+	t := time.NewTicker(heartbeat)
+	defer t.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+		}
+		now := time.Now()
+		l.add(now.Sub(last) - heartbeat)
+		last = now
+	}
+}

@@ -1,0 +1,429 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"aicr/internal/load/http1"
+	"aicr/internal/load/workload"
+)
+
+// Probe is what a few single requests found out about the server before any
+// load: whether it answers at all, which fields it takes, how it counts, and
+// its habits on the wire. What is not found out here would be found in the
+// figures.
+type Probe struct {
+	Model       string
+	Fields      workload.Fields // those of the asked ones that the server takes
+	Refused     []Refusal
+	Calibration workload.Calibration
+	Calibrated  bool // the server counted the prompts
+	Usage       bool // it counts tokens in streams
+	Workers     bool // it names the worker that served
+	Nagle       Nagle
+	Asked, Got  int           // output tokens of the last probe
+	FirstAnswer time.Duration // what the very first token took: cold, perhaps
+	Requests    int
+}
+
+// Refusal is a field of the request that the server does not take.
+type Refusal struct{ Field, Message string }
+
+// Nagle tells whether the server leaves Nagle's algorithm on.
+type Nagle uint8
+
+// The answers. NagleOn makes a small first token on a connection in use wait
+// for the client's acknowledgement, which an ordinary client delays by 40 ms.
+const (
+	NagleUnknown Nagle = iota
+	NagleOff
+	NagleOn
+)
+
+func (n Nagle) String() string { return [...]string{"unknown", "off", "on"}[n] }
+
+// Failure says why the server could not be probed: the class of the failure,
+// and what the server said.
+type Failure struct {
+	Class   Class
+	Status  int
+	Message string
+	Models  []string // what it does serve, when it was asked for another model
+	Err     error    // the cause, where there is one
+}
+
+func (f *Failure) Error() string { return f.Message }
+func (f *Failure) Unwrap() error { return f.Err }
+
+// probeTokens is the output that a probe asks for: enough to see the gaps.
+const probeTokens = 8
+
+// probeWords is the length of the first probe's prompt.
+const probeWords = 16
+
+// Examine probes the server with requests of the spec's kind. It waits for a
+// slow first answer as long as timeout: a cold server must not be asked again
+// before it has answered.
+func Examine(ctx context.Context, t *Target, spec workload.Spec, timeout time.Duration) (*Probe, error) {
+	x := &examiner{target: t, spec: spec, timeout: timeout}
+	x.spec.Entries, x.spec.Count = 0, 0
+	x.spec.OutputTokens = workload.Length{Mean: probeTokens}
+	x.probe.Model = spec.Model
+	defer x.hangUp()
+	if err := t.Lookup(ctx); err != nil {
+		return nil, lookupFailure(err)
+	}
+	if x.probe.Model == "" {
+		if err := x.chooseModel(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := x.agree(ctx); err != nil {
+		return nil, err
+	}
+	if err := x.calibrate(ctx); err != nil {
+		return nil, err
+	}
+	x.probe.Requests = int(x.asked)
+	return &x.probe, nil
+}
+
+// Knock sends a few requests of a workload as they are, for one that brings its
+// own bodies and so cannot be fitted to the server.
+func Knock(ctx context.Context, t *Target, w *workload.Workload, timeout time.Duration) (*Probe, error) {
+	x := &examiner{target: t, timeout: timeout}
+	defer x.hangUp()
+	if err := t.Lookup(ctx); err != nil {
+		return nil, lookupFailure(err)
+	}
+	next := func(habit ackHabit) (Record, error) {
+		x.habit = habit
+		r, err := x.send(ctx, w.Body(nil, workload.Probe(x.asked)))
+		if err == nil {
+			x.learn(r)
+		}
+		return r, err
+	}
+	first, err := next(ackAtOnce)
+	if err != nil {
+		return nil, x.explain(ctx, err)
+	}
+	x.probe.FirstAnswer = time.Duration(first.FirstContent - first.Sent)
+	if err := x.findNagle(next); err != nil {
+		return nil, x.explain(ctx, err)
+	}
+	x.probe.Requests = int(x.asked)
+	return &x.probe, nil
+}
+
+func lookupFailure(err error) error {
+	return &Failure{Class: Connect, Message: err.Error(), Err: err}
+}
+
+// examiner sends single requests over one connection.
+type examiner struct {
+	target  *Target
+	spec    workload.Spec
+	timeout time.Duration
+	probe   Probe
+	habit   ackHabit
+	run     *run
+	line    line
+	close   func()
+	asked   int64
+}
+
+func (x *examiner) hangUp() {
+	if x.close != nil {
+		x.close()
+	}
+}
+
+// connect prepares the line that carries the probes.
+func (x *examiner) connect() {
+	x.run = &run{plan: &Plan{Target: x.target}, clock: clock{time.Now()}, live: &Live{}, log: &Log{}}
+	if x.target.options.HTTP2 {
+		w := newHTTP2Wire(x.run)
+		x.line, x.close = w.crew.newLine(), w.close
+		return
+	}
+	l := &connLine{wire: &connWire{sender: x.run.sender()}, buf: make([]byte, 64<<10)}
+	x.line, x.close = l, l.hangUp
+}
+
+// send sends one body and returns its record, or why it was not served.
+func (x *examiner) send(ctx context.Context, body []byte) (Record, error) {
+	if x.line == nil {
+		x.connect()
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, x.timeout, errTimeout)
+	defer cancel()
+	var rec Record
+	var str stream
+	str.begin(&rec)
+	x.asked++
+	was := x.target.quickAck
+	x.target.quickAck = bool(x.habit)
+	if l, ok := x.line.(*connLine); ok && l.conn != nil {
+		l.conn.acknowledge(x.habit)
+	}
+	err := x.line.exchange(limited, body, &str)
+	x.target.quickAck = was
+	if err != nil && limited.Err() != nil {
+		err = context.Cause(limited)
+	}
+	message := str.finish(x.run.clock.now(), err)
+	if ctx.Err() != nil {
+		return rec, ctx.Err()
+	}
+	if rec.Class == OK {
+		return rec, nil
+	}
+	if x.wantsHTTP2(&rec, err) {
+		x.hangUp()
+		x.line = nil
+		x.target.HTTP2()
+		return x.send(ctx, body)
+	}
+	return rec, &Failure{Class: rec.Class, Status: int(rec.Status), Message: message, Err: err}
+}
+
+// wantsHTTP2 recognises a server that speaks nothing else: it breaks off the
+// handshake for want of a common protocol, or answers HTTP/1.1 with an HTTP/2
+// frame or a 426 or 505.
+func (x *examiner) wantsHTTP2(r *Record, err error) bool {
+	if x.target.options.HTTP2 {
+		return false
+	}
+	var syntax *http1.SyntaxError
+	switch {
+	case r.Class == TLSFailed:
+		return strings.Contains(err.Error(), "no application protocol")
+	case r.Class == BadStream:
+		return errors.As(err, &syntax) && strings.Contains(syntax.What, `"\x00\x00`)
+	}
+	return r.Status == http.StatusUpgradeRequired || r.Status == http.StatusHTTPVersionNotSupported
+}
+
+// optional are the fields that a server may refuse, the rarest first.
+func optional(f *workload.Fields) []struct {
+	name string
+	on   *bool
+} {
+	return []struct {
+		name string
+		on   *bool
+	}{
+		{"nvext", &f.WorkerID},
+		{"ignore_eos", &f.IgnoreEOS},
+		{"min_tokens", &f.MinTokens},
+		{"stream_options", &f.IncludeUsage},
+	}
+}
+
+// agree finds the fields that the server takes. A refusal that names a field
+// costs that field; one that does not costs the next of the list.
+func (x *examiner) agree(ctx context.Context) error {
+	x.habit = ackAtOnce
+	fields := x.spec.Fields
+	for {
+		r, err := x.ask(ctx, fields, probeWords)
+		if err == nil {
+			x.probe.Fields = fields
+			x.probe.FirstAnswer = time.Duration(r.FirstContent - r.Sent)
+			x.learn(r)
+			return nil
+		}
+		f, ok := errors.AsType[*Failure](err)
+		if !ok || f.Class != HTTPStatus || (f.Status != 400 && f.Status != 422) {
+			return x.explain(ctx, err)
+		}
+		name, on := "", (*bool)(nil)
+		for _, o := range optional(&fields) {
+			if *o.on && (name == "" || strings.Contains(f.Message, o.name)) {
+				name, on = o.name, o.on
+			}
+		}
+		if name == "" {
+			return x.explain(ctx, err)
+		}
+		*on = false
+		x.probe.Refused = append(x.probe.Refused, Refusal{name, f.Message})
+	}
+}
+
+// ask sends a probe of so many words.
+func (x *examiner) ask(ctx context.Context, fields workload.Fields, words int) (Record, error) {
+	spec := x.spec
+	spec.Model, spec.Fields = x.probe.Model, fields
+	spec.InputTokens, spec.Calibration = workload.Length{Mean: words}, workload.Calibration{}
+	w, err := workload.Synthetic(spec)
+	if err != nil {
+		return Record{}, err
+	}
+	return x.send(ctx, w.Body(nil, workload.Probe(x.asked)))
+}
+
+func (x *examiner) learn(r Record) {
+	p := &x.probe
+	p.Usage = r.Has(HasUsage)
+	p.Workers = p.Workers || r.Has(HasWorker)
+	p.Asked, p.Got = probeTokens, int(r.Tokens())
+}
+
+// calibrate learns what a word costs from prompts of two lengths.
+func (x *examiner) calibrate(ctx context.Context) error {
+	words := max(probeWords*4, x.spec.InputTokens.Mean)
+	counts := map[int]int32{}
+	probe := func(n int, habit ackHabit) (Record, error) {
+		x.habit = habit
+		r, err := x.ask(ctx, x.probe.Fields, n)
+		if err != nil {
+			return r, x.explain(ctx, err)
+		}
+		x.learn(r)
+		if r.Has(HasUsage) {
+			counts[n] = r.PromptTokens
+		}
+		return r, nil
+	}
+	if _, err := probe(probeWords, ackAtOnce); err != nil {
+		return err
+	}
+	if err := x.findNagle(func(habit ackHabit) (Record, error) { return probe(words, habit) }); err != nil {
+		return err
+	}
+	few, many := counts[probeWords], counts[words]
+	if few <= 0 || many <= few {
+		return nil
+	}
+	c := workload.Calibration{PerWord: float64(many-few) / float64(words-probeWords)}
+	c.Overhead = max(0, float64(few)-c.PerWord*probeWords)
+	x.probe.Calibration, x.probe.Calibrated = c, true
+	return nil
+}
+
+// delayedAck is how long the kernel delays an acknowledgement that it hopes to
+// send along with data, and quick is a wait that cannot have been one for it.
+const (
+	delayedAck = 40 * time.Millisecond
+	quick      = 30 * time.Millisecond
+)
+
+// findNagle compares answers on a connection in use: one while the kernel delays
+// its acknowledgements, one while it does not. A busy machine can look like
+// Nagle's algorithm once, so a sign of it must come twice.
+func (x *examiner) findNagle(probe func(ackHabit) (Record, error)) error {
+	for range 2 {
+		later, err := probe(ackLater)
+		if err != nil {
+			return err
+		}
+		once, err := probe(ackAtOnce)
+		if err != nil {
+			return err
+		}
+		x.probe.Nagle = nagleBetween(&later, &once)
+		if x.probe.Nagle != NagleOn || x.target.options.HTTP2 {
+			break
+		}
+	}
+	// Where it is off, acknowledging each read would only cost time.
+	x.target.quickAck = x.probe.Nagle != NagleOff
+	return nil
+}
+
+// nagleBetween looks at the two waits that the algorithm lengthens: that of the
+// first token behind the head, and those between tokens. One that is long even
+// when acknowledged at once says nothing.
+func nagleBetween(later, once *Record) Nagle {
+	if !later.Has(Reused) || !once.Has(Reused) {
+		return NagleUnknown
+	}
+	found := NagleUnknown
+	for _, wait := range []func(*Record) time.Duration{
+		func(r *Record) time.Duration { return time.Duration(r.FirstContent - r.FirstByte) },
+		func(r *Record) time.Duration { return time.Duration(r.MaxGap) },
+	} {
+		if wait(once) >= quick || once.Chunks < 2 {
+			continue
+		}
+		if wait(later) >= delayedAck-5*time.Millisecond {
+			return NagleOn
+		}
+		found = NagleOff
+	}
+	return found
+}
+
+// chooseModel takes the only model that the server has.
+func (x *examiner) chooseModel(ctx context.Context) error {
+	models, err := x.target.Models(ctx)
+	if err != nil {
+		return &Failure{Class: BadStream, Message: "no model was named, and asking the server for its models failed: " + err.Error()}
+	}
+	if len(models) != 1 {
+		return &Failure{Class: BadStream, Message: fmt.Sprintf("no model was named, and the server has %d", len(models)), Models: models}
+	}
+	x.probe.Model = models[0]
+	return nil
+}
+
+// explain adds to a 404 which models there are.
+func (x *examiner) explain(ctx context.Context, err error) error {
+	if f, ok := errors.AsType[*Failure](err); ok && f.Status == http.StatusNotFound {
+		if models, err := x.target.Models(ctx); err == nil {
+			f.Models = models
+			if f.Models == nil {
+				f.Models = []string{}
+			}
+		}
+	}
+	return err
+}
+
+// Models asks the server what it serves.
+func (t *Target) Models(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	transport := t.transport()
+	defer transport.CloseIdleConnections()
+	if !t.options.HTTP2 {
+		protocols := new(http.Protocols)
+		protocols.SetHTTP1(true)
+		transport.Protocols, transport.TLSClientConfig = protocols, t.tlsConfig("http/1.1")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base.String()+modelsPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header = t.headers()
+	req.Header.Set("Accept", "application/json")
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, unwrapDial(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("HTTP %d", res.StatusCode)
+	}
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&list); err != nil {
+		return nil, errors.New("its answer is not a list of models")
+	}
+	var ids []string
+	for _, m := range list.Data {
+		ids = append(ids, m.ID)
+	}
+	return ids, nil
+}

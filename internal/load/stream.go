@@ -1,0 +1,287 @@
+package load
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"aicr/internal/load/chat"
+	"aicr/internal/load/http1"
+	"aicr/internal/load/sse"
+)
+
+// stream turns the bytes of one answer, as they come, into its Record. It is
+// reused for one request after the other and knows neither clock nor socket.
+type stream struct {
+	rec    *Record
+	answer http1.Decoder
+	events sse.Scanner
+	reader chat.Reader
+	chunk  chat.Chunk
+
+	at     int64   // the stamp of the read that is being taken
+	stamps []int64 // of each content event
+	isSSE  bool
+	isHTML bool
+	body   []byte // the beginning of an answer that is no event stream
+	fault  []byte // the error that the server told inside the stream
+	broken error  // the stream is not what it should be
+}
+
+// maxBody is how much of an error's body is kept.
+const maxBody = 2048
+
+// begin makes the stream ready for the next answer.
+func (s *stream) begin(rec *Record) {
+	s.rec = rec
+	s.answer.Reset()
+	s.events.Reset()
+	s.stamps = s.stamps[:0]
+	s.isSSE, s.isHTML = false, false
+	s.body, s.fault, s.broken = s.body[:0], s.fault[:0], nil
+}
+
+// feed takes what one read brought, stamped at. It reports whether the answer
+// is whole, or cannot become so.
+func (s *stream) feed(b []byte, at int64) (whole bool) {
+	r := s.rec
+	if r.FirstByte == 0 {
+		r.FirstByte = at
+	}
+	s.at = at
+	r.BytesIn += int64(len(b))
+	before := r.Events
+	n, err := s.answer.Feed(b, s)
+	s.count(before)
+	if err != nil {
+		s.broken = err
+		return true
+	}
+	if n < len(b) {
+		s.broken = errors.New("bytes after the end of the answer")
+	}
+	return s.answer.Done()
+}
+
+// feedBody is feed for a body whose transfer coding someone else has undone.
+func (s *stream) feedBody(b []byte, at int64) error {
+	s.at = at
+	s.rec.BytesIn += int64(len(b))
+	before := s.rec.Events
+	err := s.Body(b)
+	s.count(before)
+	return err
+}
+
+func (s *stream) count(before int32) {
+	if n := s.rec.Events - before; n > 0 {
+		s.rec.Reads++
+		s.rec.MaxEvents = max(s.rec.MaxEvents, n)
+	}
+}
+
+// Head implements http1.Sink.
+func (s *stream) Head(h http1.Head) error {
+	s.rec.Status = uint16(h.Status)
+	s.isSSE = h.EventStream && h.Status == 200
+	s.isHTML = h.HTML
+	return nil
+}
+
+// Body implements http1.Sink.
+func (s *stream) Body(b []byte) error {
+	if s.isSSE {
+		return s.events.Feed(b, s)
+	}
+	s.body = append(s.body, b[:min(len(b), maxBody-len(s.body))]...)
+	return nil
+}
+
+// Event implements sse.Sink.
+func (s *stream) Event(name, data []byte) {
+	r := s.rec
+	r.Events++
+	if string(data) == "[DONE]" {
+		r.Flags |= Done
+		return
+	}
+	if string(name) == "error" {
+		s.failed(data)
+		return
+	}
+	if len(data) == 0 {
+		return
+	}
+	c := &s.chunk
+	if err := s.reader.Parse(data, c); err != nil {
+		if s.broken == nil {
+			s.broken = fmt.Errorf("event %d: %w: %s", r.Events, err, excerpt(data, 80))
+		}
+		return
+	}
+	if c.Failed {
+		s.failed(c.Message)
+		return
+	}
+	if c.Choice && r.FirstChoice == 0 {
+		r.FirstChoice = s.at
+	}
+	if c.Content || c.Reasoning {
+		s.content(c.Content)
+	}
+	if c.Finish != nil {
+		r.Finish = finishOf(c.Finish)
+	}
+	if c.HasUsage {
+		r.Flags |= HasUsage
+		r.PromptTokens = clamp(c.Prompt)
+		r.CompletionTokens = clamp(c.Completion)
+		r.ReasoningTokens = clamp(c.Thought)
+		if c.HasCached {
+			r.Flags |= HasCached
+			r.CachedTokens = clamp(c.Cached)
+		}
+	}
+	if c.HasWorker {
+		r.Flags |= HasWorker
+		r.Worker = c.Worker
+	}
+}
+
+func (s *stream) content(answer bool) {
+	r := s.rec
+	r.Chunks++
+	switch r.Chunks {
+	case 1:
+		r.FirstContent = s.at
+	case 2:
+		r.SecondContent = s.at
+	}
+	if answer && r.FirstAnswer == 0 {
+		r.FirstAnswer = s.at
+	}
+	if r.LastContent != 0 {
+		if gap := s.at - r.LastContent; gap > r.MaxGap {
+			r.MaxGap, r.MaxGapAt = gap, s.at
+		}
+	}
+	r.LastContent = s.at
+	s.stamps = append(s.stamps, s.at)
+}
+
+func (s *stream) failed(message []byte) {
+	if len(s.fault) == 0 {
+		s.fault = append(s.fault, message[:min(len(message), maxBody)]...)
+		if len(s.fault) == 0 {
+			s.fault = append(s.fault, "(no message)"...)
+		}
+	}
+}
+
+func finishOf(reason []byte) Finish {
+	switch string(reason) {
+	case "stop":
+		return FinishStop
+	case "length":
+		return FinishLength
+	}
+	return FinishOther
+}
+
+func clamp(n int64) int32 { return int32(min(max(n, 0), 1<<31-1)) }
+
+// Why a request ended, where the stream itself cannot know.
+var (
+	errTimeout     = errors.New("no whole answer within the request's time limit")
+	errInterrupted = errors.New("stopped before the answer was whole")
+)
+
+// resetError says that the connection failed after it had been opened.
+type resetError struct{ cause error }
+
+func (e *resetError) Error() string { return e.cause.Error() }
+func (e *resetError) Unwrap() error { return e.cause }
+
+// connectError says that there was no connection.
+type connectError struct {
+	cause error
+	tls   bool
+}
+
+func (e *connectError) Error() string { return e.cause.Error() }
+func (e *connectError) Unwrap() error { return e.cause }
+
+// finish closes the record: it says how the request ended, and returns a
+// message when it failed. cause is nil when the answer is whole. What the
+// server said comes before how the connection ended.
+func (s *stream) finish(at int64, cause error) (message string) {
+	r := s.rec
+	r.End = at
+	var connect *connectError
+	switch {
+	case errors.Is(cause, errInterrupted):
+		r.Class, message = Interrupt, cause.Error()
+		r.Flags |= Cancelled
+	case errors.As(cause, &connect):
+		r.Class, message = Connect, cause.Error()
+		if connect.tls {
+			r.Class = TLSFailed
+		}
+	case r.Status != 0 && r.Status != 200:
+		r.Class, message = HTTPStatus, s.statusMessage()
+	case len(s.fault) > 0:
+		r.Class, message = ErrorEvent, excerpt(s.fault, 400)
+	case errors.Is(cause, errTimeout):
+		r.Class, message = Timeout, cause.Error()
+	case r.Status == 200 && !s.isSSE:
+		r.Class, message = BadStream, "an answer that is no event stream: "+s.bodyMessage()
+	case s.broken != nil:
+		r.Class, message = BadStream, s.broken.Error()
+	case errors.Is(cause, http1.ErrTruncated):
+		r.Class, message = Truncated, cause.Error()
+	case cause != nil:
+		r.Class, message = Reset, cause.Error()
+	case r.Chunks == 0 && (r.Finish != Unfinished || r.Events == 0 || r.Has(Done)):
+		r.Class, message = NoTokens, "a whole answer without any content"
+	case r.Finish == Unfinished:
+		r.Class, message = Truncated, "the stream ended without a finish reason"
+	default:
+		r.Class = OK
+	}
+	return message
+}
+
+func (s *stream) statusMessage() string {
+	return "HTTP " + strconv.Itoa(int(s.rec.Status)) + ": " + s.bodyMessage()
+}
+
+func (s *stream) bodyMessage() string {
+	switch {
+	case len(s.body) == 0:
+		return "(empty body)"
+	case s.isHTML:
+		return "(a page of HTML)"
+	}
+	return excerpt(s.body, 400)
+}
+
+// excerpt makes foreign bytes fit for one line of a report.
+func excerpt(b []byte, limit int) string {
+	text := strings.ToValidUTF8(string(bytes.TrimSpace(b)), "�")
+	text = strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, text)
+	if len(text) > limit {
+		for limit > 0 && !utf8.RuneStart(text[limit]) {
+			limit--
+		}
+		text = text[:limit] + "…"
+	}
+	return text
+}

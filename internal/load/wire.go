@@ -1,0 +1,61 @@
+package load
+
+import "runtime"
+
+// wire carries a stage's requests: it opens connections, writes when the stage
+// says so, stamps each read, and gives the bytes to a stream.
+type wire interface {
+	name() string
+	// carry returns when the stage has nothing more to send and everything sent
+	// has ended.
+	carry(*stage)
+	close()
+}
+
+// WireKind chooses what carries the requests.
+type WireKind uint8
+
+// The kinds. Loop is one thread with epoll for many connections: it costs about
+// half as much as Goroutines, a goroutine a connection, and stamps sooner
+// (docs/performance.md), but speaks only plain HTTP/1.1 on Linux. HTTP2 is
+// net/http.
+const (
+	AutoWire WireKind = iota
+	LoopWire
+	GoroutineWire
+	HTTP2Wire
+)
+
+func openWire(r *run) (wire, error) {
+	t := r.plan.Target
+	kind := r.plan.Wire
+	if kind == AutoWire {
+		switch {
+		case t.options.HTTP2:
+			kind = HTTP2Wire
+		case t.base.Scheme == "https" || t.options.Dial != nil || !haveLoop:
+			kind = GoroutineWire
+		default:
+			kind = LoopWire
+		}
+	}
+	switch kind {
+	case LoopWire:
+		return newLoopWire(r)
+	case HTTP2Wire:
+		return newHTTP2Wire(r), nil
+	case AutoWire, GoroutineWire:
+	}
+	return newConnWire(r), nil
+}
+
+// loopsFor is how many event loops a load is worth. One is the cheapest while
+// it keeps up, since it finds more ready at each look; about five hundred
+// streams of a fast model fill half a core.
+func loopsFor(p *Plan) int {
+	if p.Senders > 0 {
+		return p.Senders
+	}
+	streams := max(p.Main.Users, p.Warmup.Users, int(p.Main.Rate), int(p.Sentinel))
+	return max(1, min(runtime.NumCPU(), 16, (streams+511)/512))
+}

@@ -1,0 +1,287 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+)
+
+// connWire carries HTTP/1.1 with a goroutine for each connection. It speaks TLS
+// and runs over any net.Conn, in virtual time too, at about twice the event
+// loop's cost.
+type connWire struct {
+	*sender
+	crew crew
+	stop func()
+}
+
+func newConnWire(r *run) *connWire {
+	w := &connWire{sender: r.sender()}
+	w.crew.sender = w.sender
+	w.crew.newLine = func() line { return &connLine{wire: w, buf: make([]byte, 16<<10)} }
+	w.stop = w.startBeat()
+	return w
+}
+
+func (w *connWire) name() string {
+	if w.run.plan.Target.base.Scheme == "https" {
+		return "HTTP/1.1 over TLS, a goroutine a connection"
+	}
+	return "HTTP/1.1, a goroutine a connection"
+}
+
+func (w *connWire) carry(st *stage) { w.crew.carry(st) }
+
+func (w *connWire) close() {
+	w.stop()
+	w.crew.close()
+}
+
+// startBeat measures the scheduler's lateness until the returned function is
+// called.
+func (s *sender) startBeat() (stop func()) {
+	over := make(chan struct{})
+	var beating sync.WaitGroup
+	beating.Go(func() { s.lag.beat(over) })
+	return func() {
+		close(over)
+		beating.Wait()
+	}
+}
+
+// line carries one request after the other.
+type line interface {
+	// exchange sends one request and reads its answer into the stream, and says
+	// how the exchange itself failed.
+	exchange(ctx context.Context, body []byte, str *stream) error
+	hangUp()
+}
+
+// crew drives a stage over lines, one goroutine for each: the part that the two
+// wires without an event loop have in common.
+type crew struct {
+	*sender
+	newLine func() line
+
+	mu   sync.Mutex
+	all  []*hand
+	free []*hand
+}
+
+// hand is one of the crew: a line and what it needs.
+type hand struct {
+	line
+	stream
+	body []byte
+	id   int32
+}
+
+func (c *crew) hand() *hand {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.free); n > 0 {
+		h := c.free[n-1]
+		c.free = c.free[:n-1]
+		return h
+	}
+	h := &hand{line: c.newLine(), id: int32(len(c.all))}
+	c.all = append(c.all, h)
+	return h
+}
+
+func (c *crew) rest(h *hand) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.free = append(c.free, h)
+}
+
+func (c *crew) close() {
+	for _, h := range c.all {
+		h.hangUp()
+	}
+}
+
+func (c *crew) carry(st *stage) {
+	// One context for all exchanges: it ends them when the grace is over.
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	over := make(chan struct{})
+	var killer, users sync.WaitGroup
+	killer.Go(func() {
+		select {
+		case <-st.kill:
+			cancel(errInterrupted)
+		case <-over:
+		}
+	})
+	if !st.schedule.open() {
+		for u := range st.schedule.Users {
+			h := c.hand()
+			h.id = int32(u)
+			users.Go(func() {
+				c.user(ctx, st, h, u)
+				c.rest(h)
+			})
+		}
+	}
+	if s, lane, ok := st.sendsOpen(); ok {
+		users.Go(func() { c.dispatch(ctx, st, s, lane) })
+	}
+	users.Wait()
+	close(over)
+	killer.Wait()
+}
+
+// sleep waits until a stamp, or until sending is to stop.
+func (st *stage) sleep(until int64) {
+	wait := time.Duration(until - st.run.clock.now())
+	if wait <= 0 {
+		return
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-st.halt:
+	}
+}
+
+// user is one user of the closed loop.
+func (c *crew) user(ctx context.Context, st *stage, h *hand, u int) {
+	intended := st.start + st.schedule.userStart(u)
+	st.sleep(intended)
+	for {
+		seq, ok := st.ticket(c.run.clock.now())
+		if !ok {
+			return
+		}
+		c.request(ctx, st, h, Closed, seq, intended)
+		intended = h.rec.End
+		if h.rec.Class == Connect {
+			intended += int64(connectRest)
+			st.sleep(intended)
+		}
+	}
+}
+
+// dispatch starts a goroutine for each arrival.
+func (c *crew) dispatch(ctx context.Context, st *stage, s Schedule, lane Lane) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	var slots chan struct{}
+	if s.Users > 0 {
+		slots = make(chan struct{}, s.Users)
+	}
+	table := newArrivals(s, c.run.plan.Seed)
+	for seq := int64(0); s.Count == 0 || seq < s.Count; seq++ {
+		intended := st.start + table.next()
+		st.sleep(intended)
+		if slots != nil {
+			select {
+			case slots <- struct{}{}:
+			case <-st.halt:
+			}
+		}
+		if st.halted() || intended >= st.stop || (lane == Sentinel && st.dry.Load() != never) {
+			break
+		}
+		h := c.hand()
+		running.Go(func() {
+			c.request(ctx, st, h, lane, seq, intended)
+			c.rest(h)
+			if slots != nil {
+				<-slots
+			}
+		})
+	}
+	st.ranDry(c.run.clock.now())
+}
+
+func (c *crew) request(ctx context.Context, st *stage, h *hand, lane Lane, seq, intended int64) {
+	c.begin(st, &h.stream, lane, seq, intended, h.id)
+	c.run.live.sent.Add(1)
+	h.body = c.run.plan.Work.Body(h.body[:0], st.index(lane, seq))
+	limited, cancel := context.WithTimeoutCause(ctx, c.run.plan.Timeout, errTimeout)
+	err := h.exchange(limited, h.body, &h.stream)
+	if err != nil && limited.Err() != nil {
+		err = context.Cause(limited)
+	}
+	cancel()
+	c.finish(&h.stream, c.run.clock.now(), err)
+}
+
+// connLine is a connection that is opened when it is needed.
+type connLine struct {
+	wire *connWire
+	conn *opened
+	used bool
+	out  []byte
+	buf  []byte
+}
+
+func (l *connLine) hangUp() {
+	if l.conn != nil {
+		_ = l.conn.Close()
+		l.conn = nil
+	}
+}
+
+func (l *connLine) exchange(ctx context.Context, body []byte, str *stream) (err error) {
+	run := l.wire.run
+	rec := str.rec
+	if l.conn == nil {
+		if l.conn, err = run.plan.Target.open(ctx); err != nil {
+			l.conn = nil
+			if ctx.Err() != nil && context.Cause(ctx) == errTimeout {
+				return &connectError{cause: errTimeout}
+			}
+			return err
+		}
+		rec.Connect, rec.TLS = int64(l.conn.connect), int64(l.conn.handshake)
+	} else {
+		rec.Flags |= Reused
+	}
+	keep := false
+	defer func() {
+		if !keep {
+			l.hangUp()
+		}
+	}()
+	// A deadline in the past ends any read or write that is under way.
+	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+
+	l.out = run.plan.Target.request(l.out[:0], body)
+	rec.BytesOut = int32(len(l.out))
+	rec.Sent = run.clock.now()
+	if _, err := l.conn.Write(l.out); err != nil {
+		return &resetError{unwrapDial(err)}
+	}
+	for {
+		if run.plan.Target.quickAck {
+			l.conn.acknowledge(ackAtOnce)
+		}
+		n, err := l.conn.Read(l.buf)
+		at := run.clock.now()
+		if n > 0 {
+			before := rec.Chunks
+			whole := str.feed(l.buf[:n], at)
+			if d := rec.Chunks - before; d > 0 {
+				run.live.tokens.Add(int64(d))
+			}
+			if whole {
+				keep = str.broken == nil && str.answer.Reusable() && !run.plan.NoReuse && stop()
+				return nil
+			}
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF): // TLS says the latter of a bare FIN
+			return str.answer.End()
+		default:
+			return &resetError{unwrapDial(err)}
+		}
+	}
+}

@@ -1,0 +1,661 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const haveLoop = true
+
+// loopWire carries plain HTTP/1.1 on a few threads that each watch many
+// connections with epoll.
+type loopWire struct {
+	loops []*loop
+	procs int
+}
+
+func newLoopWire(r *run) (wire, error) {
+	w := &loopWire{}
+	for range loopsFor(r.plan) {
+		l, err := newLoop(r)
+		if err != nil {
+			w.close()
+			return nil, fmt.Errorf("opening an event loop: %w", err)
+		}
+		l.number, l.of = len(w.loops), loopsFor(r.plan)
+		w.loops = append(w.loops, l)
+	}
+	// A loop waits in the kernel without telling Go's scheduler, because telling
+	// it costs more than reading a token. So each loop keeps a processor to
+	// itself, and everything else needs one more.
+	w.procs = runtime.GOMAXPROCS(0)
+	if need := len(w.loops) + 1; w.procs < need {
+		runtime.GOMAXPROCS(need)
+	}
+	return w, nil
+}
+
+func (w *loopWire) name() string {
+	if len(w.loops) == 1 {
+		return "HTTP/1.1, one event loop"
+	}
+	return fmt.Sprintf("HTTP/1.1, %d event loops", len(w.loops))
+}
+
+func (w *loopWire) close() {
+	for _, l := range w.loops {
+		l.close()
+	}
+	if w.procs > 0 {
+		runtime.GOMAXPROCS(w.procs)
+	}
+}
+
+func (w *loopWire) carry(st *stage) {
+	over := make(chan struct{})
+	var signals, loops sync.WaitGroup
+	signals.Go(func() {
+		for _, c := range []<-chan struct{}{st.halt, st.kill} {
+			select {
+			case <-over:
+				return
+			case <-c:
+				for _, l := range w.loops {
+					l.wake()
+				}
+			}
+		}
+	})
+	for _, l := range w.loops {
+		loops.Go(func() { l.carry(st) })
+	}
+	loops.Wait()
+	close(over)
+	signals.Wait()
+}
+
+// loop is one thread's part of a loopWire.
+type loop struct {
+	*sender
+	number, of int
+
+	epoll, timer, bell int
+	family             int
+	addr               unix.Sockaddr
+	armed              int64 // when the timer is set to ring; never: not set
+
+	st       *stage
+	conns    []*loopConn // every one, by its slot
+	users    []*loopConn // of the closed loop's users, this loop's share
+	free     []*loopConn // of the open lane: without a request, the warmest last
+	resting  []resting   // users that could not connect, in the order of their return
+	oldest   *loopConn   // the waiting ones, by when their time is up
+	newest   *loopConn
+	inFlight int
+
+	nextUser  int // the next user of this loop to start
+	active    int // users that have started and not retired
+	openLane  Lane
+	openCap   int
+	openCount int64 // arrivals of all loops so far
+	arrivals  *arrivals
+	due       int64 // the next arrival of this loop; never: none
+
+	now    int64
+	buf    []byte
+	body   []byte
+	out    []byte
+	events [256]unix.EpollEvent
+	reads  uint
+	probe  lagProbe
+}
+
+type connState uint8
+
+const (
+	connClosed connState = iota
+	connOpening
+	connBusy
+	connIdle
+)
+
+// loopConn is one connection, and the request on it.
+type loopConn struct {
+	stream
+	fd       int
+	slot     int32 // in the loop's table
+	user     int32
+	turn     int32 // tells an event of this connection from one of its predecessor's
+	state    connState
+	lane     Lane
+	watching bool   // for room to write
+	rest     []byte // what the kernel did not take yet
+	begun    int64  // when the connection's opening began
+	seq      int64
+
+	older, newer *loopConn
+	waiting      bool
+	expires      int64
+}
+
+const (
+	timerEvent = -1
+	bellEvent  = -2
+)
+
+func newLoop(r *run) (*loop, error) {
+	l := &loop{sender: r.sender(), epoll: -1, timer: -1, bell: -1, armed: never,
+		buf: make([]byte, 256<<10)}
+	var err error
+	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, err
+	}
+	if l.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
+		l.close()
+		return nil, err
+	}
+	if l.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		l.close()
+		return nil, err
+	}
+	for fd, event := range map[int]int32{l.timer: timerEvent, l.bell: bellEvent} {
+		if err = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: event}); err != nil {
+			l.close()
+			return nil, err
+		}
+	}
+	l.family, l.addr = sockaddr(r.plan.Target.addr)
+	l.probe.prepare()
+	return l, nil
+}
+
+func sockaddr(a *net.TCPAddr) (int, unix.Sockaddr) {
+	if ip := a.IP.To4(); ip != nil {
+		return unix.AF_INET, &unix.SockaddrInet4{Port: a.Port, Addr: [4]byte(ip)}
+	}
+	sa := &unix.SockaddrInet6{Port: a.Port, Addr: [16]byte(a.IP.To16())}
+	if ifi, err := net.InterfaceByName(a.Zone); err == nil {
+		sa.ZoneId = uint32(ifi.Index)
+	}
+	return unix.AF_INET6, sa
+}
+
+func (l *loop) close() {
+	for _, c := range l.conns {
+		if c.state != connClosed {
+			_ = unix.Close(c.fd)
+			c.state = connClosed
+		}
+	}
+	for _, fd := range []int{l.epoll, l.timer, l.bell} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+func (l *loop) wake() {
+	one := [8]byte{1}
+	_, _ = unix.Write(l.bell, one[:])
+}
+
+// carry runs the loop for one stage.
+func (l *loop) carry(st *stage) {
+	l.st = st
+	l.nextUser, l.active = l.number, 0
+	l.due, l.openCount = never, 0
+	if s, lane, ok := st.sendsOpen(); ok {
+		l.openLane = lane
+		l.openCap = 0
+		if s.Users > 0 {
+			l.openCap = max(1, s.Users/l.of)
+			if l.number < s.Users%l.of {
+				l.openCap++
+			}
+		}
+		l.arrivals = newArrivals(s, l.run.plan.Seed)
+		l.nextArrival()
+	}
+	l.now = l.run.clock.now()
+	for {
+		l.start()
+		if l.over() {
+			return
+		}
+		l.arm()
+		n := l.wait()
+		l.now = l.run.clock.now()
+		for i := range n {
+			l.handle(&l.events[i])
+		}
+		l.expire()
+	}
+}
+
+// crowd is how many users the stage has.
+func (l *loop) crowd() int {
+	if l.st.schedule.open() {
+		return 0
+	}
+	return l.st.schedule.Users
+}
+
+func (l *loop) over() bool {
+	if l.st.killed() {
+		for l.oldest != nil {
+			l.fail(l.oldest, errInterrupted)
+		}
+		l.nextUser, l.due = l.crowd(), never
+	}
+	return l.inFlight == 0 && l.active == 0 && l.nextUser >= l.crowd() && l.due == never
+}
+
+// start sends what is due: users that begin, and arrivals.
+func (l *loop) start() {
+	st := l.st
+	for l.nextUser < l.crowd() {
+		at := st.start + st.schedule.userStart(l.nextUser)
+		if at > l.now && !st.halted() {
+			break
+		}
+		c := l.userConn(l.nextUser)
+		l.nextUser += l.of
+		l.active++
+		l.next(c, at)
+	}
+	for l.due <= l.now {
+		if l.openCap > 0 && l.inFlight >= l.openCap {
+			break // sent, late, when one of those in flight has ended
+		}
+		l.arrive()
+	}
+	if l.due != never && (st.halted() || l.due >= st.stop || (l.openLane == Sentinel && st.dry.Load() != never)) {
+		st.ranDry(l.now)
+		l.due = never
+	}
+}
+
+func (l *loop) userConn(user int) *loopConn {
+	for len(l.users) <= user/l.of {
+		l.users = append(l.users, l.newConn())
+	}
+	c := l.users[user/l.of]
+	c.lane, c.user = Closed, int32(user)
+	return c
+}
+
+func (l *loop) newConn() *loopConn {
+	c := &loopConn{fd: -1, slot: int32(len(l.conns)), user: int32(len(l.conns))}
+	l.conns = append(l.conns, c)
+	return c
+}
+
+// nextArrival finds the next arrival that is this loop's: they are dealt out in
+// turn, each loop following the same seeded time table.
+func (l *loop) nextArrival() {
+	limit := l.st.schedule.Count
+	if l.openLane == Sentinel {
+		limit = 0
+	}
+	for {
+		at := l.arrivals.next()
+		n := l.openCount
+		l.openCount++
+		if limit > 0 && n >= limit {
+			l.st.ranDry(l.run.clock.now())
+			l.due = never
+			return
+		}
+		if n%int64(l.of) == int64(l.number) {
+			l.due = l.st.start + at
+			return
+		}
+	}
+}
+
+func (l *loop) arrive() {
+	if l.due >= l.st.stop || l.st.halted() {
+		return
+	}
+	var c *loopConn
+	if n := len(l.free); n > 0 {
+		c = l.free[n-1]
+		l.free = l.free[:n-1]
+	} else {
+		c = l.newConn()
+	}
+	c.lane = l.openLane
+	seq, intended := l.openCount-1, l.due
+	l.nextArrival()
+	l.send(c, seq, intended)
+}
+
+// next lets a user of the closed loop send again, or retires it.
+func (l *loop) next(c *loopConn, intended int64) {
+	seq, ok := l.st.ticket(l.now)
+	if !ok {
+		l.active--
+		return
+	}
+	l.send(c, seq, intended)
+}
+
+// send opens the record and, where the connection is open, writes the request.
+func (l *loop) send(c *loopConn, seq, intended int64) {
+	l.begin(l.st, &c.stream, c.lane, seq, intended, c.user)
+	c.seq = seq
+	l.inFlight++
+	l.run.live.sent.Add(1)
+	l.await(c)
+	if c.state == connIdle {
+		c.rec.Flags |= Reused
+		l.write(c)
+		return
+	}
+	l.connect(c)
+}
+
+func (l *loop) connect(c *loopConn) {
+	c.begun = l.run.clock.now()
+	fd, err := unix.Socket(l.family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		l.fail(c, &connectError{cause: err})
+		return
+	}
+	c.fd, c.state = fd, connOpening
+	c.turn++
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+	err = unix.Connect(fd, l.addr)
+	if err != nil && !errors.Is(err, unix.EINPROGRESS) {
+		l.fail(c, &connectError{cause: err})
+		return
+	}
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP, Fd: c.slot, Pad: c.turn}
+	c.watching = true
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		l.fail(c, &connectError{cause: err})
+	}
+}
+
+func (l *loop) write(c *loopConn) {
+	l.body = l.run.plan.Work.Body(l.body[:0], l.st.index(c.lane, c.seq))
+	l.out = l.run.plan.Target.request(l.out[:0], l.body)
+	c.state = connBusy
+	rec := c.rec
+	rec.BytesOut = int32(len(l.out))
+	rec.Sent = l.run.clock.now()
+	n, err := rawWrite(c.fd, l.out)
+	if err != 0 && err != unix.EAGAIN {
+		l.fail(c, &resetError{err})
+		return
+	}
+	c.rest = append(c.rest[:0], l.out[max(n, 0):]...)
+	l.watch(c, len(c.rest) > 0)
+	if l.run.plan.Target.quickAck {
+		quickAck(c.fd)
+	}
+}
+
+// watch changes whether the connection's room to write is of interest.
+func (l *loop) watch(c *loopConn, room bool) {
+	if c.watching == room {
+		return
+	}
+	c.watching = room
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: c.slot, Pad: c.turn}
+	if room {
+		event.Events |= unix.EPOLLOUT
+	}
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, c.fd, &event)
+}
+
+func (l *loop) handle(e *unix.EpollEvent) {
+	switch e.Fd {
+	case timerEvent:
+		l.armed = never
+		var ticks [8]byte
+		_, _ = unix.Read(l.timer, ticks[:])
+		return
+	case bellEvent:
+		var rings [8]byte
+		_, _ = unix.Read(l.bell, rings[:])
+		return
+	}
+	c := l.conns[e.Fd]
+	if c.turn != e.Pad || c.state == connClosed {
+		return
+	}
+	if c.state == connOpening {
+		l.opened(c)
+		return
+	}
+	if e.Events&unix.EPOLLOUT != 0 && len(c.rest) > 0 {
+		n, err := rawWrite(c.fd, c.rest)
+		if err != 0 && err != unix.EAGAIN {
+			l.fail(c, &resetError{err})
+			return
+		}
+		c.rest = c.rest[max(n, 0):]
+		l.watch(c, len(c.rest) > 0)
+	}
+	if e.Events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		l.read(c)
+	}
+}
+
+func (l *loop) opened(c *loopConn) {
+	code, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err == nil && code != 0 {
+		err = syscall.Errno(code)
+	}
+	if err != nil {
+		l.fail(c, &connectError{cause: err})
+		return
+	}
+	c.rec.Connect = l.run.clock.now() - c.begun
+	l.write(c)
+}
+
+func (l *loop) read(c *loopConn) {
+	var n int
+	var err syscall.Errno
+	l.reads++
+	sample := l.reads%lagEvery == 0
+	if sample {
+		n, err = l.probe.read(c.fd, l.buf)
+	} else {
+		n, err = rawRead(c.fd, l.buf)
+	}
+	at := l.run.clock.now()
+	l.now = at
+	if sample && n > 0 {
+		if late := l.probe.lag(); late >= 0 {
+			l.lag.add(late)
+		}
+	}
+	switch {
+	case n > 0:
+		if c.state == connIdle { // nobody asked: the connection is of no more use
+			l.drop(c)
+			return
+		}
+		before := c.rec.Chunks
+		whole := c.feed(l.buf[:n], at)
+		if d := c.rec.Chunks - before; d > 0 {
+			l.run.live.tokens.Add(int64(d))
+		}
+		if whole {
+			l.end(c, at, nil)
+		} else if l.run.plan.Target.quickAck {
+			quickAck(c.fd)
+		}
+	case err == unix.EAGAIN || err == unix.EINTR:
+	case c.state == connIdle:
+		l.drop(c)
+	case err != 0:
+		l.end(c, at, &resetError{err})
+	default:
+		l.end(c, at, c.answer.End())
+	}
+}
+
+// end closes the record of a request that was answered or whose connection
+// failed, and lets its user go on.
+func (l *loop) end(c *loopConn, at int64, cause error) {
+	keep := cause == nil && c.broken == nil && c.answer.Reusable() && !l.run.plan.NoReuse && len(c.rest) == 0
+	l.forget(c)
+	l.inFlight--
+	l.finish(&c.stream, at, cause)
+	if keep {
+		c.state = connIdle
+		l.watch(c, false)
+	} else {
+		l.drop(c)
+	}
+	if c.lane != Closed {
+		l.free = append(l.free, c)
+		return
+	}
+	if c.rec.Class == Connect && !l.st.halted() {
+		// A server that refuses connections would otherwise be asked again as fast
+		// as the loop can turn. The user rests first.
+		l.resting = append(l.resting, resting{c, at + int64(connectRest)})
+		return
+	}
+	l.next(c, at)
+}
+
+func (l *loop) fail(c *loopConn, cause error) { l.end(c, l.run.clock.now(), cause) }
+
+// drop closes the connection.
+func (l *loop) drop(c *loopConn) {
+	if c.fd >= 0 {
+		_ = unix.Close(c.fd)
+	}
+	c.fd, c.state, c.watching = -1, connClosed, false
+	c.turn++
+}
+
+// resting is a user that waits before it connects again.
+type resting struct {
+	c     *loopConn
+	until int64
+}
+
+func (l *loop) wakeRested() {
+	for len(l.resting) > 0 && (l.resting[0].until <= l.now || l.st.halted()) {
+		c := l.resting[0].c
+		l.resting = l.resting[1:]
+		l.next(c, l.now)
+	}
+}
+
+// connectRest is how long a user of the closed loop waits after it could not
+// connect.
+const connectRest = 50 * time.Millisecond
+
+// await puts a connection at the end of the queue of those whose request may
+// time out. All have the same time, so the queue is in order.
+func (l *loop) await(c *loopConn) {
+	l.enqueue(c, l.now+int64(l.run.plan.Timeout))
+}
+
+func (l *loop) enqueue(c *loopConn, expires int64) {
+	c.expires, c.waiting = expires, true
+	c.older, c.newer = l.newest, nil
+	if l.newest != nil {
+		l.newest.newer = c
+	} else {
+		l.oldest = c
+	}
+	l.newest = c
+}
+
+func (l *loop) forget(c *loopConn) {
+	if !c.waiting {
+		return
+	}
+	c.waiting = false
+	if c.older != nil {
+		c.older.newer = c.newer
+	} else {
+		l.oldest = c.newer
+	}
+	if c.newer != nil {
+		c.newer.older = c.older
+	} else {
+		l.newest = c.older
+	}
+	c.older, c.newer = nil, nil
+}
+
+func (l *loop) expire() {
+	for l.oldest != nil && l.oldest.expires <= l.now {
+		c := l.oldest
+		if c.state == connOpening {
+			l.fail(c, &connectError{cause: errTimeout})
+		} else {
+			l.fail(c, errTimeout)
+		}
+	}
+	l.wakeRested()
+}
+
+// arm sets the timer to the next thing that is due.
+func (l *loop) arm() {
+	next := l.due
+	if l.openCap > 0 && l.inFlight >= l.openCap {
+		next = never
+	}
+	if l.nextUser < l.crowd() {
+		next = min(next, l.st.start+l.st.schedule.userStart(l.nextUser))
+	}
+	if l.oldest != nil {
+		next = min(next, l.oldest.expires)
+	}
+	if len(l.resting) > 0 {
+		next = min(next, l.resting[0].until)
+	}
+	if next >= l.armed || next == never {
+		return // a timer that rings too early only costs one turn
+	}
+	l.armed = next
+	wait := max(1, next-l.run.clock.now())
+	_ = unix.TimerfdSettime(l.timer, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(wait)}, nil)
+}
+
+// wait blocks in the kernel. It does so without Go's scheduler knowing, which
+// would hand the processor on and want it back for every token; the scheduler's
+// signals still interrupt it.
+func (l *loop) wait() int {
+	n, _, err := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll),
+		uintptr(unsafe.Pointer(&l.events[0])), uintptr(len(l.events)), ^uintptr(0), 0, 0)
+	if err != 0 {
+		return 0 // EINTR
+	}
+	return int(n)
+}
+
+func rawRead(fd int, b []byte) (int, syscall.Errno) {
+	n, _, err := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	return int(n), err
+}
+
+func rawWrite(fd int, b []byte) (int, syscall.Errno) {
+	// sendto rather than write, for MSG_NOSIGNAL: a peer that is gone is an error, not a signal.
+	n, _, err := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+	return int(n), err
+}
+
+func quickAck(fd int) {
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1)
+}

@@ -1,0 +1,136 @@
+package truth
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Handler plays a script behind net/http. Each request sleeps in its own
+// goroutine, so it is later than a Server and costs more; in exchange it works
+// under TLS, HTTP/2 and virtual time.
+type Handler struct{ *stage }
+
+// NewHandler makes a Handler. Its epoch is now.
+func NewHandler(s Script) (*Handler, error) {
+	st, err := newStage(s)
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{st}, nil
+}
+
+// maxBody bounds what one request can make the server hold.
+const maxBody = 64 << 20
+
+// ServeHTTP answers one request as the script says.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return // the client is gone
+	}
+	epoch := h.Epoch()
+	now := func() time.Duration { return time.Since(epoch) }
+	arrival := now()
+	p := h.begin(request{
+		method: r.Method, path: r.URL.Path, query: r.URL.RawQuery,
+		auth: r.Header.Get("Authorization"), body: body, arrival: arrival, read: arrival,
+	})
+	if p.contentType != "" {
+		w.Header().Set("Content-Type", p.contentType)
+	}
+	if p.stream {
+		w.Header().Set("Cache-Control", "no-cache")
+	}
+	var buf []byte
+	for head := true; ; {
+		if p.entry != nil && !wait(r.Context(), p.due-now()) {
+			p.leave(now())
+			return
+		}
+		var st step
+		buf, st = p.next(buf[:0], false)
+		if head && !st.bare() {
+			head = false
+			w.WriteHeader(p.status)
+		}
+		p.note(now(), st)
+		if err := h.write(w, buf, p.stream && !st.bare()); err != nil {
+			p.leave(now())
+			return
+		}
+		switch st.act {
+		case actGoOn:
+			continue
+		case actEnd:
+			return
+		case actStall:
+			<-r.Context().Done()
+			p.leave(now())
+			return
+		default:
+			sever(w, st.act == actReset)
+			return
+		}
+	}
+}
+
+// write sends buf in as many writes as the script's fragments make of it.
+func (h *Handler) write(w http.ResponseWriter, buf []byte, flush bool) error {
+	rc := http.NewResponseController(w)
+	size := h.script.Fragment
+	if size == 0 {
+		size = max(1, len(buf))
+	}
+	for len(buf) > 0 {
+		n := min(size, len(buf))
+		if _, err := w.Write(buf[:n]); err != nil {
+			return err
+		}
+		if buf = buf[n:]; len(buf) > 0 {
+			if err := rc.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if !flush {
+		return nil
+	}
+	return rc.Flush()
+}
+
+// wait sleeps for d, or reports false when the request is given up first.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// sever breaks the connection, by RST where asked and where the connection
+// knows how. Over HTTP/2 there is only the stream to break.
+func sever(w http.ResponseWriter, reset bool) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	inner := conn
+	if t, ok := conn.(*tls.Conn); ok {
+		inner = t.NetConn() // a close of the tls.Conn would say goodbye first
+	}
+	if t, ok := inner.(*net.TCPConn); ok && reset {
+		// An error leaves a FIN instead of a RST; nobody is there to tell.
+		_ = t.SetLinger(0)
+	}
+	_ = inner.Close()
+}
