@@ -22,7 +22,7 @@ FUZZ := \
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit fuzz lint fmt docs demo bench clean
+.PHONY: help build test unit proof fuzz lint fmt docs demo bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,11 @@ help: ## list the targets
 build: ## build the one static binary, bin/aicr
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/aicr ./cmd/aicr
 
-test: unit fuzz ## vet, test and fuzz everything: what must pass
+test: unit proof fuzz ## vet, test, prove and fuzz everything: what must pass
+
+# The proof measures time, so it runs alone and without the race detector, which
+# would be measured as well. Everything else runs with it.
+PROOF := ./internal/load/proof
 
 # Whether -race works is tried, not guessed: it takes a compiler, its headers
 # and a platform that has it.
@@ -38,13 +42,16 @@ unit: ## vet and test, with the race detector where there is a C compiler
 	go vet ./...
 	@if CGO_ENABLED=1 go list -race -export runtime/cgo >/dev/null 2>&1; then \
 		echo 'CGO_ENABLED=1 go test -race $(TESTFLAGS) ./...'; \
-		CGO_ENABLED=1 go test -race $(TESTFLAGS) ./...; \
+		CGO_ENABLED=1 go test -race $(TESTFLAGS) $$(go list ./... | grep -v /proof$$); \
 	else \
 		echo '*** NO C COMPILER: TESTING WITHOUT THE RACE DETECTOR ***' >&2; \
 		echo 'go test $(TESTFLAGS) ./...'; \
-		go test $(TESTFLAGS) ./... && \
+		go test $(TESTFLAGS) $$(go list ./... | grep -v /proof$$) && \
 		echo '*** TESTED WITHOUT THE RACE DETECTOR: install a C compiler for it ***' >&2; \
 	fi
+
+proof: ## hold the engine's figures against a server whose truth is known
+	go test $(TESTFLAGS) -count 1 $(PROOF)
 
 # go test passes when -fuzz matches nothing, so that has to be asked first.
 fuzz: ## fuzz each target for FUZZTIME (10s)

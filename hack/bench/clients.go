@@ -97,7 +97,8 @@ func facts(ctx context.Context, o options) []string {
 	lines := []string{
 		fmt.Sprintf("%d tokens in, %d out; TTFT %v ± %v, ITL %v; %d × C requests; server on core %d, client and its children on core %d.",
 			o.input, o.tokens, o.script.TTFT, o.script.TTFTSpread, o.script.ITL, o.perUser, o.serverCore, o.clientCore),
-		fmt.Sprintf("Medians of up to %d readings each, interleaved; readings with a server later than %v at p99 are discarded.", o.rounds, o.late),
+		fmt.Sprintf("Medians of up to %d readings each, interleaved; discarded are those with a server later than %v at p99 and those in which others used more than %.2f of the two cores.",
+			o.rounds, o.late, o.others),
 		"CPU is user and system of all the client's processes; TTFT is off by the client's figure less the server's truth (request in the server's kernel to first token written).",
 	}
 	machine := []string{runtime.Version(), runtime.GOARCH}

@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -224,35 +226,39 @@ func (s *server) truth(ctx context.Context, query string) (t truth.Truth, err er
 func awaitQuiet(ctx context.Context, limit time.Duration) {
 	const enough = 0.10
 	for end := time.Now().Add(limit); time.Now().Before(end); {
-		idle0, all0 := jiffies()
+		before := busySeconds()
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(500 * time.Millisecond):
 		}
-		idle1, all1 := jiffies()
-		if float64(idle1-idle0) >= (1-enough)*float64(all1-all0) {
+		if busySeconds()-before < enough*0.5*float64(runtime.NumCPU()) {
 			return
 		}
 	}
 }
 
-// jiffies are the machine's idle and total time so far.
-func jiffies() (idle, all int64) {
+// busySeconds is how long the cores have been in use so far; without a core, or
+// with one of -1, all of them.
+func busySeconds(cores ...int) float64 {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return 0, 0
+		return 0
 	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	for i, f := range strings.Fields(line)[1:] {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, 0
+	all := len(cores) == 0 || slices.Contains(cores, -1)
+	var ticks int64
+	for line := range strings.Lines(string(b)) {
+		fields := strings.Fields(line)
+		number, ok := strings.CutPrefix(fields[0], "cpu")
+		core, err := strconv.Atoi(number)
+		if !ok || err != nil || !all && !slices.Contains(cores, core) {
+			continue
 		}
-		all += n
-		if i == 3 || i == 4 { // idle, and waiting for a disk
-			idle += n
+		for i, f := range fields[1:min(len(fields), 9)] { // guests are in user time already
+			if n, err := strconv.ParseInt(f, 10, 64); err == nil && i != 3 && i != 4 { // idle, and waiting for a disk
+				ticks += n
+			}
 		}
 	}
-	return idle, all
+	return float64(ticks) / 100 // a tick is a hundredth of a second everywhere
 }

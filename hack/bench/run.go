@@ -30,6 +30,7 @@ type options struct {
 	rounds      int
 	retries     int
 	late        time.Duration
+	others      float64
 	quiet       time.Duration
 	runTime     time.Duration
 	serverCore  int
@@ -64,6 +65,7 @@ func parseRun(args []string, stderr io.Writer) (o options, limit time.Duration, 
 	fs.IntVar(&o.rounds, "rounds", 3, "readings of each client at each level")
 	fs.IntVar(&o.retries, "retries", 2, "how often a discarded reading is taken again")
 	fs.DurationVar(&o.late, "late", time.Millisecond, "discard a reading when the server's own lateness p99 is above this")
+	fs.Float64Var(&o.others, "others", 0.25, "discard a reading when other processes used more than this of the two cores; 0 never does")
 	fs.DurationVar(&o.quiet, "quiet", time.Minute, "wait at most this long for the machine to be idle before a reading")
 	fs.DurationVar(&o.runTime, "run-time", 5*time.Minute, "give a client up after this long")
 	fs.DurationVar(&limit, "max-time", time.Hour, "stop after this long, with the table of what there is")
@@ -208,7 +210,7 @@ type reading struct {
 	CPU       float64 `json:"cpu_s"` // user and system, of all the client's processes
 	User      float64 `json:"user_s"`
 	ServerCPU float64 `json:"server_cpu_s"`
-	Others    float64 `json:"others_cores"` // that the rest of the machine used meanwhile
+	Others    float64 `json:"others_cores"` // of the two, that other processes used meanwhile
 	RSS       float64 `json:"rss_mb"`       // peak, summed over the processes
 	Ready     float64 `json:"ready_ms"`     // from exec to the first request at the server
 	Reported  bool    `json:"reported"`     // the client told its TTFT
@@ -219,7 +221,7 @@ type reading struct {
 }
 
 func (r reading) String() string {
-	s := fmt.Sprintf("%-12s C=%-5d round %d: %6.2f CPU-s, %.1f in flight, server late p99 %v, others used %.2f cores",
+	s := fmt.Sprintf("%-12s C=%-5d round %d: %6.2f CPU-s, %.1f in flight, server late p99 %v, others %.2f cores",
 		r.Client, r.Concurrency, r.Round, r.CPU, r.Truth.MeanInFlight, r.Truth.Lateness.P99.Round(10*time.Microsecond), r.Others)
 	if r.Reported {
 		s += fmt.Sprintf(", TTFT off by %+.2f and %+.2f ms", r.P50Off, r.P99Off)
@@ -248,12 +250,14 @@ func (o options) read(ctx context.Context, cl client, concurrency int) (r readin
 	if err != nil {
 		return discard(fmt.Errorf("starting the server: %w", err))
 	}
-	idle0, all0 := jiffies()
+	used := busySeconds(o.serverCore, o.clientCore)
 	defer func() {
-		idle1, all1 := jiffies()
+		used = busySeconds(o.serverCore, o.clientCore) - used
 		r.ServerCPU = server.stop()
-		// In jiffies of all cores, which are hundredths of a second everywhere.
-		r.Others = max(0, (float64(all1-all0-idle1+idle0)/100-r.CPU-r.ServerCPU)/r.Wall)
+		r.Others = max(0, (used-r.CPU-r.ServerCPU)/r.Wall)
+		if r.Discarded == "" && o.others > 0 && r.Others > o.others {
+			r.Discarded = "other processes were in the way"
+		}
 	}()
 
 	dir, err := os.MkdirTemp(o.work, cl.name+"-")
@@ -270,9 +274,9 @@ func (o options) read(ctx context.Context, cl client, concurrency int) (r readin
 	if err != nil {
 		return discard(err)
 	}
-	used := p.wait(ctx, cl.family)
+	end := p.wait(ctx, cl.family)
 	r.Wall = time.Since(began).Seconds()
-	r.CPU, r.User, r.RSS = used.cpu.Seconds(), used.user.Seconds(), float64(used.rss)/(1<<20)
+	r.CPU, r.User, r.RSS = end.cpu.Seconds(), end.user.Seconds(), float64(end.rss)/(1<<20)
 
 	whole, err := server.truth(ctx, "")
 	if err != nil {
@@ -289,10 +293,10 @@ func (o options) read(ctx context.Context, cl client, concurrency int) (r readin
 		r.P99Off = export.P99 - r.Truth.TTFT.P99/1e6
 	}
 	switch {
-	case used.err != nil && !r.Reported:
-		return discard(fmt.Errorf("%w: %s", used.err, used.lastWords))
-	case used.err != nil:
-		r.Note = used.err.Error()
+	case end.err != nil && !r.Reported:
+		return discard(fmt.Errorf("%w: %s", end.err, end.lastWords))
+	case end.err != nil:
+		r.Note = end.err.Error()
 	case cl.exports && !r.Reported:
 		r.Note = exportErr.Error()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 func newBench(a *app) *cobra.Command {
 	var o benchOptions
 	cmd := &cobra.Command{
-		Use:     "bench --url URL [flags]",
+		Use:     "bench --url URL",
 		Aliases: []string{"profile"},
 		Short:   "Load an LLM endpoint and measure what it does",
 		Long: `Sends chat completions on a schedule, stamps each token as it arrives, and
@@ -47,7 +48,6 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	if err := errors.Join(err, outErr); err != nil {
 		return err
 	}
-	defer out.abandon()
 	if o.demo {
 		stop, err := job.startDemo(ctx)
 		if err != nil {
@@ -57,7 +57,7 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	}
 	target, err := load.NewTarget(job.target)
 	if err != nil {
-		return misuse("", "%w", err)
+		return misuse(targetHint(err), "%w", err)
 	}
 	probe, work, err := a.prepareLoad(ctx, job, target)
 	if err != nil {
@@ -67,22 +67,29 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	if err != nil {
 		return err
 	}
+	// Ten million records are 2.5 GB that hold no pointer: collecting often costs
+	// little, and garbage as large as they are must not pile up beside them.
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	report := &benchReport{app: a, job: job, target: target, probe: probe, work: work, res: res}
 	doc := report.document()
-	if err := out.write(report, doc); err != nil {
+	// What could not be written is no reason to keep the result from the user.
+	if err := errors.Join(out.write(report, doc), a.printBench(doc, o)); err != nil {
 		return err
 	}
-	if err := a.printBench(doc, o); err != nil {
-		return err
-	}
-	switch doc.Verdict {
+	return exitOf(doc.Verdict)
+}
+
+// exitOf is how a run with that verdict ends. Only a pass is one: what is not
+// known here is not measured.
+func exitOf(verdict spec.State) error {
+	switch verdict {
+	case spec.Pass:
+		return nil
 	case spec.Fail:
 		return Failed
 	case spec.Invalid, spec.Inconclusive, spec.Skip:
-		return Unmeasured
-	case spec.Pass:
 	}
-	return nil
+	return Unmeasured
 }
 
 // The demo: enough users and requests to show every part of the report in some
@@ -133,6 +140,9 @@ func (a *app) prepareLoad(ctx context.Context, j *benchJob, target *load.Target)
 			return nil, nil, ctx.Err()
 		}
 		return nil, nil, probeProblem(j, err)
+	}
+	for i := range probe.Refused {
+		probe.Refused[i].Message = j.redact(probe.Refused[i].Message)
 	}
 	a.detail("probed with %d requests: first token after %s", probe.Requests, probe.FirstAnswer.Round(time.Millisecond))
 	return probe, work, nil
@@ -200,16 +210,40 @@ func (a *app) runLoad(ctx context.Context, j *benchJob, target *load.Target, wor
 	if err != nil {
 		return nil, unmeasured("", "running the load: %w", err)
 	}
+	for i, text := range res.Log.Details {
+		res.Log.Details[i] = j.redact(text)
+	}
 	return res, nil
+}
+
+// redact takes out of a server's words what it was told in confidence: some
+// repeat the key that they refuse. A value of a few letters is no secret, and
+// would be found in the middle of words.
+func (j *benchJob) redact(text string) string {
+	secrets := []string{j.target.APIKey}
+	for _, values := range j.target.Header {
+		secrets = append(secrets, values...)
+	}
+	for _, s := range secrets {
+		if len(s) >= 6 {
+			text = strings.ReplaceAll(text, s, "(hidden)")
+		}
+	}
+	return text
 }
 
 // probeProblem says what to do about a server that could not be probed.
 func probeProblem(j *benchJob, err error) error {
-	url := j.target.URL
+	url := withoutQuery(j.target.URL)
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		// The layers below name the host once each; once is enough.
+		return misuse(connectHint(err), "looking up %s: %s", dns.Name, dns.Err)
+	}
 	f, ok := errors.AsType[*load.Failure](err)
 	if !ok {
 		return &Problem{Code: Misused, Cause: fmt.Errorf("probing %s: %w", url, err), Hint: connectHint(err)}
 	}
+	f.Message = j.redact(f.Message)
 	hint := ""
 	switch f.Class {
 	case load.Connect:
@@ -238,6 +272,14 @@ func probeProblem(j *benchJob, err error) error {
 	case load.OK, load.Interrupt:
 	}
 	return &Problem{Code: Misused, Cause: fmt.Errorf("probing %s: %w", url, f), Hint: hint}
+}
+
+// withoutQuery leaves out of a URL the part in which some gateways want a key.
+func withoutQuery(url string) string {
+	if before, _, ok := strings.Cut(url, "?"); ok {
+		return before + "?…"
+	}
+	return url
 }
 
 func connectHint(err error) string {

@@ -6,21 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"aicr/internal/load/aiperf"
 	"aicr/internal/spec"
 )
 
 // artifacts is the folder that results go to. It is found to be writable before
-// the load, and every file in it appears by a rename, whole.
+// the load, and made only when there is something to put into it, so that a run
+// that comes to nothing leaves nothing behind, however it ends. Every file in it
+// appears by a rename, whole.
 type artifacts struct {
-	dir     string
-	made    []string // folders that were not there before, the innermost first
-	names   map[string]string
-	level   string
-	written bool
+	dir   string
+	names map[string]string
+	level string
 }
 
 const (
@@ -38,48 +40,59 @@ func openArtifacts(dir, prefix, level string) (*artifacts, error) {
 		}
 		out.names = map[string]string{profileFile: prefix + ".json", recordsFile: prefix + ".jsonl", benchFile: prefix + "_bench.json"}
 	}
-	hint := "name a folder that can be written with --output-artifact-dir"
-	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
-		if _, err := os.Stat(d); err == nil || filepath.Dir(d) == d {
-			break
-		}
-		out.made = append(out.made, d)
+	if err := out.rehearse(); err != nil {
+		return nil, misuse("name a folder that can be written with --output-artifact-dir", "preparing the output folder: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, misuse(hint, "making the output folder: %w", err)
-	}
-	probe, err := os.CreateTemp(dir, ".aicr-*")
-	if err != nil {
-		out.abandon()
-		return nil, misuse(hint, "writing to the output folder: %w", err)
-	}
-	_ = probe.Close()
-	_ = os.Remove(probe.Name())
 	return out, nil
 }
 
-// abandon removes the folders that were made for nothing.
-func (o *artifacts) abandon() {
-	if o.written {
-		return
+// rehearse does all that could go wrong when the results are written, and takes
+// it back.
+func (o *artifacts) rehearse() error {
+	var made []string // the innermost first
+	for d := filepath.Clean(o.dir); ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); err == nil || filepath.Dir(d) == d {
+			break
+		}
+		made = append(made, d)
 	}
-	for _, d := range o.made {
-		_ = os.Remove(d) // fails, as it should, when something is in it
+	defer func() {
+		for _, d := range made {
+			_ = os.Remove(d) // fails, as it should, when somebody has put something into it
+		}
+	}()
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		return err
 	}
+	f, err := os.CreateTemp(o.dir, ".aicr-*")
+	if err != nil {
+		return err
+	}
+	_ = f.Close()
+	_ = os.Remove(f.Name())
+	for _, name := range slices.Sorted(maps.Values(o.names)) {
+		if info, err := os.Stat(filepath.Join(o.dir, name)); err == nil && info.IsDir() {
+			return fmt.Errorf("%s is a folder", filepath.Join(o.dir, name))
+		}
+	}
+	return nil
 }
 
 // write writes every file. One that fails does not keep the others from being
 // written.
 func (o *artifacts) write(r *benchReport, doc *spec.Bench) error {
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		return unmeasured("", "writing the results: %w", err)
+	}
 	var wrong []error
 	put := func(kind string, content func(io.Writer) error) {
 		path := filepath.Join(o.dir, o.names[kind])
+		before := doc.Files
+		doc.Files = append(doc.Files, path) // first: the document lists its own file too
 		if err := writeWhole(path, content); err != nil {
+			doc.Files = before
 			wrong = append(wrong, unmeasured("", "writing the results: %w", err))
-			return
 		}
-		o.written = true
-		doc.Files = append(doc.Files, path)
 	}
 	meta := r.meta()
 	put(profileFile, func(w io.Writer) error {

@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -101,22 +102,22 @@ func (o *benchOptions) define(cmd *cobra.Command) {
 		f.Var(newChoice(&o.http, "auto", "1.1", "2"), "http-version", "version of HTTP; auto is 1.1 unless the server insists on 2")
 		f.Var(newChoice(&o.reuse, "pooled", "never"), "connection-reuse-strategy", "keep connections open, or open one for each request")
 		o.timeout = seconds(10 * time.Minute)
-		f.Var(&o.timeout, "request-timeout-seconds", "give up a request after this time")
+		f.Var(&o.timeout, "request-timeout-seconds", "give up a request after this `TIME`")
 		alias(f, "request-timeout-seconds", "request-timeout")
 		f.BoolVar(&o.noProbe, "no-probe", false, "send no probes before the load: nothing is calibrated, and a refused field fails every request")
 	})
 	section(cmd, "Workload", func(f *pflag.FlagSet) {
 		f.IntVar(&o.input, "prompt-input-tokens-mean", 128, "`TOKENS` of each prompt as the server counts them, chat template included")
 		alias(f, "prompt-input-tokens-mean", "isl", "synthetic-input-tokens-mean")
-		f.Float64Var(&o.inputStdDev, "prompt-input-tokens-stddev", 0, "standard deviation of the prompts' length")
+		f.Float64Var(&o.inputStdDev, "prompt-input-tokens-stddev", 0, "standard deviation of the prompts' length, in `TOKENS`")
 		alias(f, "prompt-input-tokens-stddev", "synthetic-input-tokens-stddev")
 		f.IntVar(&o.output, "prompt-output-tokens-mean", 128, "`TOKENS` of each answer")
 		alias(f, "prompt-output-tokens-mean", "osl", "output-tokens-mean")
-		f.Float64Var(&o.outputStdDev, "prompt-output-tokens-stddev", 0, "standard deviation of the answers' length")
+		f.Float64Var(&o.outputStdDev, "prompt-output-tokens-stddev", 0, "standard deviation of the answers' length, in `TOKENS`")
 		alias(f, "prompt-output-tokens-stddev", "output-tokens-stddev")
-		f.Int64Var(&o.entries, "num-dataset-entries", 0, "recycle this many prompts, which a prefix cache will know; 0: every prompt is unique")
+		f.Int64Var(&o.entries, "num-dataset-entries", 0, "recycle `N` prompts, which a prefix cache will know; 0: every prompt is unique")
 		alias(f, "num-dataset-entries", "num-prompts", "conversation-num")
-		f.Int64Var(&o.seed, "random-seed", 0, "pin prompts and arrivals; drawn anew and printed when not given, since a server that has seen the same prompts answers from its cache")
+		f.Int64Var(&o.seed, "random-seed", 0, "`NUMBER` that pins prompts and arrivals; drawn anew and printed when not given, since a server that has seen the same prompts answers from its cache")
 		f.StringVar(&o.inputsFile, "inputs", "", "replay AIPerf's inputs.json from `FILE`")
 		f.StringVar(&o.datasetFile, "dataset", "", "take prompts or whole chat bodies from `FILE`, one JSON value a line")
 		alias(f, "dataset", "input-file")
@@ -127,25 +128,25 @@ func (o *benchOptions) define(cmd *cobra.Command) {
 		f.BoolVar(&o.noWorkerID, "no-worker-id", false, "do not ask who served a request (nvext.extra_fields)")
 	})
 	section(cmd, "Schedule", func(f *pflag.FlagSet) {
-		f.IntVarP(&o.concurrency, "concurrency", "c", 1, "requests to hold in flight; with --request-rate the most at once, and then unlimited when not given")
-		f.Var(&o.ramp, "ramp", "start the users evenly over this time")
+		f.IntVarP(&o.concurrency, "concurrency", "c", 1, "`N` requests to hold in flight; with --request-rate the most at once, and then unlimited when not given")
+		f.Var(&o.ramp, "ramp", "start the users evenly over this `TIME`")
 		alias(f, "ramp", "concurrency-ramp-duration")
-		f.Float64Var(&o.rate, "request-rate", 0, "send this many requests a second, whatever the answers do")
+		f.Float64Var(&o.rate, "request-rate", 0, "send `N` requests a second, whatever the answers do")
 		f.Var(newChoice(&o.pattern, "poisson", "constant", "gamma"), "arrival-pattern", "law of the arrivals of --request-rate")
 		alias(f, "arrival-pattern", "request-rate-mode")
-		f.Float64Var(&o.smoothness, "arrival-smoothness", 1, "shape of gamma arrivals: 1 is Poisson, more is more even")
+		f.Float64Var(&o.smoothness, "arrival-smoothness", 1, "`SHAPE` of gamma arrivals: 1 is Poisson, more is more even")
 		alias(f, "arrival-smoothness", "vllm-burstiness")
-		f.Int64Var(&o.count, "request-count", 0, "stop after so many requests (default: 2 for each user, 10 at least, when no other end is given)")
+		f.Int64Var(&o.count, "request-count", 0, "stop after `N` requests (default: 2 for each user, 10 at least, when no other end is given)")
 		alias(f, "request-count", "num-requests")
-		f.Var(&o.duration, "benchmark-duration", "stop sending after this time")
+		f.Var(&o.duration, "benchmark-duration", "stop sending after this `TIME`")
 		f.BoolVar(&o.forever, "until-interrupted", false, "go on until Ctrl-C")
 		o.grace = seconds(30 * time.Second)
-		f.Var(&o.grace, "benchmark-grace-period", "how long to wait for what is in flight when sending has stopped")
-		f.Int64Var(&o.warmup, "warmup-request-count", 0, "requests to send, and wait for, before measuring")
+		f.Var(&o.grace, "benchmark-grace-period", "`TIME` to wait for what is in flight when sending has stopped")
+		f.Int64Var(&o.warmup, "warmup-request-count", 0, "`N` requests to send, and wait for, before measuring")
 		alias(f, "warmup-request-count", "num-warmup-requests")
-		f.Float64Var(&o.sentinel, "sentinel-rate", 0, "send this many requests a second on a fixed schedule beside the closed loop")
+		f.Float64Var(&o.sentinel, "sentinel-rate", 0, "send `N` requests a second on a fixed schedule beside the closed loop")
 		f.Var(newChoice(&o.wire, "auto", "loop", "goroutines"), "wire", "what carries plain HTTP: an event loop (Linux) or a goroutine a connection")
-		f.IntVar(&o.workers, "workers-max", 0, "most event loops; 0: as the load needs")
+		f.IntVar(&o.workers, "workers-max", 0, "`N` event loops to use; 0: as many as the load is worth")
 		alias(f, "workers-max", "max-workers")
 	})
 	section(cmd, "Results", func(f *pflag.FlagSet) {
@@ -157,7 +158,7 @@ func (o *benchOptions) define(cmd *cobra.Command) {
 		alias(f, "export-level", "profile-export-level")
 		f.Var(newChoice(&o.keep, "records", "tokens"), "keep", "tokens keeps the stamp of every token, 8 bytes each, for exact gaps between tokens")
 		f.StringArrayVar(&o.goodput, "goodput", nil, "`TAG:LIMIT` that a good request keeps, such as time_to_first_token:500; may be given again")
-		f.Float64Var(&o.errorShare, "max-error-share", 0, "share of failed requests that is still a PASS")
+		f.Float64Var(&o.errorShare, "max-error-share", 0, "`SHARE` of failed requests that is still a PASS")
 		f.BoolVar(&o.definitions, "definitions", false, "also print what vLLM, SGLang, GuideLLM and inference-perf would call and compute")
 		outputFlag(f, &o.format)
 	})
@@ -165,7 +166,7 @@ func (o *benchOptions) define(cmd *cobra.Command) {
 		f.BoolVar(&o.streaming, "streaming", true, "always on: there is no first token to time without it")
 		f.Var(newChoice(&o.ui, "simple", "none", "dashboard"), "ui-type", "none shows no progress; the others are the same here")
 		alias(f, "ui-type", "ui")
-		f.StringVar(&o.tokenizer, "tokenizer", "", "not used: the server counts")
+		f.StringVar(&o.tokenizer, "tokenizer", "", "`NAME` is not used: the server counts")
 		f.BoolVar(&o.serverCount, "use-server-token-count", true, "always on")
 	})
 	alsoReads(cmd, "AICR_API_KEY", "bearer token for the endpoint")
@@ -228,7 +229,11 @@ func (o *benchOptions) check(a *app) (*benchJob, error) {
 	wrong = append(wrong, o.checkSecrets(a, &j.target)...)
 	if o.url != "" {
 		if _, err := load.NewTarget(j.target); err != nil {
-			bad("want --url http://host:port or https://host:port", "%w", err)
+			bad(targetHint(err), "%w", err)
+		} else if port := portOf(o.url); port != "" {
+			if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+				bad("ports go from 1 to 65535", "reading the URL: %q is not a port", port)
+			}
 		}
 	}
 	wrong = append(wrong, o.checkSchedule(j)...)
@@ -237,7 +242,7 @@ func (o *benchOptions) check(a *app) (*benchJob, error) {
 		bad("0.01 allows one request in a hundred to fail", "--max-error-share: %v is not between 0 and 1", o.errorShare)
 	}
 	for _, text := range o.goodput {
-		for _, pair := range strings.Fields(text) {
+		for pair := range strings.FieldsSeq(text) {
 			tag, limit, ok := strings.Cut(pair, ":")
 			value, err := strconv.ParseFloat(limit, 64)
 			if !ok || err != nil {
@@ -253,15 +258,39 @@ func (o *benchOptions) check(a *app) (*benchJob, error) {
 	return j, errors.Join(wrong...)
 }
 
+// targetHint says what to do about a target that cannot be one.
+func targetHint(err error) string {
+	switch text := err.Error(); {
+	case strings.Contains(text, "password"):
+		return "give a key with --api-key-file or AICR_API_KEY, or another secret with AICR_HEADER"
+	case strings.Contains(text, "proxy"):
+		return "want --proxy http://host:port"
+	case strings.Contains(text, "line break"):
+		return "a header and a key are one line each"
+	}
+	return "want --url http://host:port or https://host:port"
+}
+
+func portOf(raw string) string {
+	if _, rest, ok := strings.Cut(raw, "://"); ok {
+		raw = rest
+	}
+	u, err := url.Parse("http://" + raw)
+	if err != nil {
+		return ""
+	}
+	return u.Port()
+}
+
 func (o *benchOptions) checkSecrets(a *app, t *load.TargetOptions) (wrong []error) {
 	if o.keyFile != "" {
 		b, err := os.ReadFile(o.keyFile)
 		t.APIKey = strings.TrimSpace(string(b))
 		switch {
 		case err != nil:
-			wrong = append(wrong, misuse("", "reading the API key: %w", err))
+			wrong = append(wrong, misuse("write the bare key into the file that --api-key-file names", "reading the API key: %w", err))
 		case t.APIKey == "":
-			wrong = append(wrong, misuse("", "reading the API key: %s is empty", o.keyFile))
+			wrong = append(wrong, misuse("write the bare key into the file that --api-key-file names", "reading the API key: %s is empty", o.keyFile))
 		}
 	} else if key, ok := a.env.LookupEnv("AICR_API_KEY"); ok {
 		t.APIKey = strings.TrimSpace(key)
@@ -269,11 +298,11 @@ func (o *benchOptions) checkSecrets(a *app, t *load.TargetOptions) (wrong []erro
 	t.Header = http.Header{}
 	for _, h := range o.headers {
 		name, value, ok := strings.Cut(h, ":")
-		if !ok || strings.TrimSpace(name) == "" {
+		if name = strings.TrimSpace(name); !ok || name == "" || strings.ContainsAny(name, " \t\"(),/;<=>?@[\\]{}") {
 			wrong = append(wrong, misuse("write it as --header Name:value", "--header: not NAME:VALUE"))
 			continue
 		}
-		t.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+		t.Header.Add(name, strings.TrimSpace(value))
 	}
 	t.TLS = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.insecure}
 	if o.caFile != "" {
@@ -281,7 +310,7 @@ func (o *benchOptions) checkSecrets(a *app, t *load.TargetOptions) (wrong []erro
 		pool := x509.NewCertPool()
 		switch {
 		case err != nil:
-			wrong = append(wrong, misuse("", "reading the certificates: %w", err))
+			wrong = append(wrong, misuse("--ca-cert wants certificates in PEM form", "reading the certificates: %w", err))
 		case !pool.AppendCertsFromPEM(pem):
 			wrong = append(wrong, misuse("--ca-cert wants certificates in PEM form", "%s has no certificate in it", o.caFile))
 		}
@@ -298,7 +327,7 @@ func (o *benchOptions) checkSchedule(j *benchJob) (wrong []error) {
 	open := o.rate > 0
 	switch {
 	case o.rate < 0 || math.IsNaN(o.rate) || math.IsInf(o.rate, 0):
-		bad("", "--request-rate: %v requests a second is not possible", o.rate)
+		bad("ask for more than 0 requests a second", "--request-rate: %v requests a second is not possible", o.rate)
 	case o.concurrency < 1:
 		bad("ask for at least 1 request in flight", "--concurrency: %d is below 1", o.concurrency)
 	}
@@ -308,7 +337,7 @@ func (o *benchOptions) checkSchedule(j *benchJob) (wrong []error) {
 	}
 	pattern, err := load.ParsePattern(o.pattern)
 	if err != nil {
-		bad("", "--arrival-pattern: %w", err)
+		bad("use poisson, constant or gamma", "--arrival-pattern: %w", err)
 	}
 	if o.smoothness <= 0 || math.IsNaN(o.smoothness) || math.IsInf(o.smoothness, 0) {
 		bad("1 is Poisson", "--arrival-smoothness: %v is not above 0", o.smoothness)
@@ -318,11 +347,11 @@ func (o *benchOptions) checkSchedule(j *benchJob) (wrong []error) {
 		value seconds
 	}{{"ramp", o.ramp}, {"benchmark-duration", o.duration}, {"benchmark-grace-period", o.grace}} {
 		if d.value < 0 {
-			bad("", "--%s: %s is below 0", d.flag, time.Duration(d.value))
+			bad("give a number of seconds, or a duration such as 90s", "--%s: %s is below 0", d.flag, time.Duration(d.value))
 		}
 	}
 	if o.timeout <= 0 {
-		bad("", "--request-timeout-seconds: %s is not above 0", time.Duration(o.timeout))
+		bad("give a number of seconds, or a duration such as 90s", "--request-timeout-seconds: %s is not above 0", time.Duration(o.timeout))
 	}
 	count := o.count
 	ends := 0
@@ -345,16 +374,16 @@ func (o *benchOptions) checkSchedule(j *benchJob) (wrong []error) {
 		count = max(10, 2*int64(users))
 	}
 	if o.warmup < 0 {
-		bad("", "--warmup-request-count: %d is below 0", o.warmup)
+		bad("0 is no warm-up", "--warmup-request-count: %d is below 0", o.warmup)
 	}
 	switch {
 	case o.sentinel < 0 || math.IsNaN(o.sentinel) || math.IsInf(o.sentinel, 0):
-		bad("", "--sentinel-rate: %v requests a second is not possible", o.sentinel)
+		bad("0 is no sentinel", "--sentinel-rate: %v requests a second is not possible", o.sentinel)
 	case o.sentinel > 0 && open:
 		bad("leave one of them out", "--sentinel-rate runs beside a closed loop, not beside --request-rate")
 	}
 	if o.workers < 0 {
-		bad("", "--workers-max: %d is below 0", o.workers)
+		bad("0 is as many as the load needs", "--workers-max: %d is below 0", o.workers)
 	}
 	j.main = load.Schedule{Users: users, Ramp: time.Duration(o.ramp), Rate: o.rate, Pattern: pattern,
 		Smoothness: o.smoothness, Count: count, Duration: time.Duration(o.duration)}
@@ -389,14 +418,14 @@ func (o *benchOptions) checkWorkload(j *benchJob) (wrong []error) {
 	}
 	switch {
 	case o.inputsFile != "":
-		j.replay, err = readWorkload(o.inputsFile, func(f *os.File) (*workload.Workload, error) {
+		j.replay, err = readWorkload("--inputs", o.inputsFile, func(f *os.File) (*workload.Workload, error) {
 			return workload.ReadInputs(f, filepath.Base(o.inputsFile), workload.Replay{Model: o.model})
 		})
 	case o.datasetFile != "":
 		if o.model == "" && !o.demo {
 			wrong = append(wrong, misuse("name the model with --model", "--dataset needs a --model"))
 		}
-		j.replay, err = readWorkload(o.datasetFile, func(f *os.File) (*workload.Workload, error) {
+		j.replay, err = readWorkload("--dataset", o.datasetFile, func(f *os.File) (*workload.Workload, error) {
 			return workload.ReadDataset(f, filepath.Base(o.datasetFile), j.spec)
 		})
 	default:
@@ -407,10 +436,10 @@ func (o *benchOptions) checkWorkload(j *benchJob) (wrong []error) {
 	return append(wrong, fieldProblems("", err)...)
 }
 
-func readWorkload(path string, read func(*os.File) (*workload.Workload, error)) (*workload.Workload, error) {
+func readWorkload(flag, path string, read func(*os.File) (*workload.Workload, error)) (*workload.Workload, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, misuse("", "reading the requests: %w", err)
+		return nil, misuse("check the path in "+flag, "reading the requests: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	return read(f)

@@ -56,6 +56,9 @@ func (a *app) commandLine(command string) string {
 			continue
 		}
 		value := s.Value
+		if s.Name == "url" {
+			value = withoutQuery(value)
+		}
 		if strings.ContainsAny(value, " \t\n'\"$&;|<>()*?[]#~`\\{}!") {
 			value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 		}
@@ -81,7 +84,7 @@ func (r *benchReport) document() *spec.Bench {
 			Count: r.job.main.Count, DurationS: r.job.main.Duration.Seconds(), WarmupCount: r.job.warmup.Count,
 			SentinelRate: o.sentinel, NewConnection: o.reuse == "never"},
 		Requests: r.requests(sum),
-		Figures:  figures(sum),
+		Figures:  append(figures(sum), r.fromIntended()...),
 		Phases:   r.phases(),
 		Workers:  r.workers(opt),
 		Sentinel: r.sentinel(),
@@ -105,20 +108,39 @@ func (r *benchReport) document() *spec.Bench {
 }
 
 // verdict is the answer that everything begins with. A client that was the
-// limit says nothing about the server, so INVALID comes before FAIL.
+// limit says nothing about the server's speed, so INVALID comes before FAIL; but
+// an error that the server itself told is no less true for being read late.
 func (r *benchReport) verdict(d *spec.Bench) (spec.State, string) {
 	q := d.Requests
+	allowed := r.job.options.errorShare * float64(q.Sent)
+	told := 0
+	for _, c := range []load.Class{load.HTTPStatus, load.ErrorEvent, load.NoTokens, load.BadStream} {
+		told += q.Classes[c.String()]
+	}
 	switch {
 	case r.res.Interrupted:
 		return spec.Inconclusive, fmt.Sprintf("interrupted after %d requests, %d of them served", q.Sent, q.Served)
+	case !d.Client.Valid && float64(told) > allowed:
+		return spec.Fail, fmt.Sprintf("%d of %d requests failed by the server's own word; the figures of the rest are invalid: %s", told, q.Sent, d.Client.Reasons[0].Text)
 	case !d.Client.Valid:
 		return spec.Invalid, "the client was the limit: " + d.Client.Reasons[0].Text
 	case q.Sent == 0:
 		return spec.Inconclusive, "no request was sent"
+	case q.Served == 0 && q.Failed == 0:
+		return spec.Inconclusive, fmt.Sprintf("none of %d requests had been answered when the time was up", q.Sent)
 	case q.Served == 0:
 		return spec.Fail, fmt.Sprintf("none of %d requests was served", q.Sent)
-	case float64(q.Failed) > r.job.options.errorShare*float64(q.Sent):
+	case float64(q.Failed) > allowed:
 		return spec.Fail, fmt.Sprintf("%d of %d requests failed", q.Failed, q.Sent)
+	case float64(q.SentinelFailed) > r.job.options.errorShare*float64(q.SentinelSent):
+		return spec.Fail, fmt.Sprintf("%d of %d sentinel requests failed", q.SentinelFailed, q.SentinelSent)
+	case q.Interrupted > 0 && r.job.options.grace > 0:
+		// They outlived the end of the sending by the whole grace period: a server
+		// that stalls must not pass for that.
+		return spec.Inconclusive, fmt.Sprintf("%d of %d requests were unanswered when the grace period of %s ended",
+			q.Interrupted, q.Sent, time.Duration(r.job.options.grace))
+	case q.Interrupted > 0:
+		return spec.Pass, fmt.Sprintf("%d of %d requests served; %d failed, %d cut off when the time was up", q.Served, q.Sent, q.Failed, q.Interrupted)
 	case q.Failed > 0:
 		return spec.Pass, fmt.Sprintf("%d of %d requests served; %d failed, which --max-error-share allows", q.Served, q.Sent, q.Failed)
 	}
@@ -153,6 +175,15 @@ func (r *benchReport) requests(sum *metric.Summary) spec.BenchRequests {
 		Served: sum.Requests - sum.Failed - sum.Interrupted, Classes: map[string]int{}}
 	for c, n := range sum.Classes {
 		q.Classes[c.String()] = n
+	}
+	for rec := range r.res.Log.All() {
+		if rec.Lane != load.Sentinel || rec.Class == load.Interrupt {
+			continue
+		}
+		q.SentinelSent++
+		if !rec.OK() {
+			q.SentinelFailed++
+		}
 	}
 	type key struct {
 		class  load.Class
@@ -193,7 +224,6 @@ func figures(sum *metric.Summary) []spec.BenchFigure {
 		{"inter_token_latency", "inter-token latency"},
 		{"inter_chunk_latency", "gap between chunks"},
 		{"request_latency", "request latency"},
-		{"effective_latency", "latency from intended send"},
 	} {
 		d, ok := sum.Get(f.tag)
 		with, failed := failing[f.tag]
@@ -211,6 +241,46 @@ func figures(sum *metric.Summary) []spec.BenchFigure {
 		all = append(all, fig)
 	}
 	return all
+}
+
+// fromIntended is the latency of the served requests from the time at which the
+// schedule wanted them sent. AIPerf's effective_latency, which is in its export,
+// has the failed ones in it with the time at which they failed: a server that
+// refuses at once would look quick.
+func (r *benchReport) fromIntended() []spec.BenchFigure {
+	var values []float64
+	failed := 0
+	for rec := range r.res.Log.All() {
+		switch {
+		case rec.Phase == load.Warmup || rec.Lane == load.Sentinel:
+		case rec.OK():
+			values = append(values, float64(rec.End-rec.Intended)/1e6)
+		case rec.Class != load.Interrupt:
+			failed++
+		}
+	}
+	if len(values)+failed == 0 {
+		return nil
+	}
+	return []spec.BenchFigure{described("latency from intended send", values, failed)}
+}
+
+// described sums up values in milliseconds. It sorts them.
+func described(name string, v []float64, failed int) spec.BenchFigure {
+	f := spec.BenchFigure{Name: name, Unit: "ms", N: int64(len(v))}
+	slices.Sort(v)
+	if len(v) > 0 {
+		f.Mean, f.P50, f.P90 = pointer(stats.Mean(v)), pointer(stats.Percentile(v, 50)), pointer(stats.Percentile(v, 90))
+		f.P95, f.P99 = pointer(stats.Percentile(v, 95)), pointer(stats.Percentile(v, 99))
+		f.Min, f.Max = pointer(v[0]), pointer(v[len(v)-1])
+	}
+	if failed > 0 {
+		f.WithFailures = map[string]any{}
+		for name, p := range map[string]float64{"p50": 50, "p90": 90, "p99": 99} {
+			f.WithFailures[name] = finite(stats.WithFailures(v, failed, p))
+		}
+	}
+	return f
 }
 
 func figure(name string, d metric.Distribution) spec.BenchFigure {
@@ -314,20 +384,10 @@ func (r *benchReport) sentinel() []spec.BenchFigure {
 	if len(first)+failed == 0 {
 		return nil
 	}
-	one := func(name string, v []float64) spec.BenchFigure {
-		f := spec.BenchFigure{Name: name, Unit: "ms", N: int64(len(v))}
-		if len(v) > 0 {
-			slices.Sort(v)
-			f.Mean, f.P50, f.P90 = pointer(stats.Mean(v)), pointer(stats.Percentile(v, 50)), pointer(stats.Percentile(v, 90))
-			f.P95, f.P99 = pointer(stats.Percentile(v, 95)), pointer(stats.Percentile(v, 99))
-			f.Min, f.Max = pointer(v[0]), pointer(v[len(v)-1])
-		}
-		if failed > 0 {
-			f.WithFailures = map[string]any{"p50": finite(stats.WithFailures(v, failed, 50)), "p99": finite(stats.WithFailures(v, failed, 99))}
-		}
-		return f
+	return []spec.BenchFigure{
+		described("sentinel: first token from intended send", first, failed),
+		described("sentinel: whole answer from intended send", whole, failed),
 	}
-	return []spec.BenchFigure{one("sentinel: first token from intended send", first), one("sentinel: whole answer from intended send", whole)}
 }
 
 func (r *benchReport) client() spec.BenchClient {
@@ -385,6 +445,9 @@ func (r *benchReport) notes(d *spec.Bench, sum *metric.Summary) []string {
 	}
 	if w := d.Workload.Input; w.Asked != nil && w.Observed != nil && r.job.options.inputStdDev == 0 && math.Abs(*w.Observed-*w.Asked) > 0.05**w.Asked {
 		add("prompts had %.1f tokens where %.0f were asked", *w.Observed, *w.Asked)
+	}
+	if !sum.Swept && sum.Requests > 0 {
+		add("%s requests are too many for the figures over step functions of time (effective_*, active_*): not computed", number(float64(sum.Requests)))
 	}
 	notes = append(notes, r.work.Notes()...)
 	if r.job.options.demo {

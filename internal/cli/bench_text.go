@@ -31,35 +31,89 @@ func writeBench(b *bytes.Buffer, d *spec.Bench, paint palette) {
 		word = paint.red
 	case spec.Inconclusive, spec.Skip:
 	}
-	fmt.Fprintf(b, "%s  %s\n", word(string(d.Verdict)), d.Reason)
-	fmt.Fprintf(b, "      %s at %s · %s · %s\n\n", d.Target.Model, d.Target.URL, scheduleText(d.Schedule), elapsedText(d))
+	verdict := string(d.Verdict)
+	hang := len(verdict) + 2
+	writeHanging(b, word(verdict)+"  ", hang, wrap(d.Reason, textColumns-hang))
+	about := []string{d.Target.Model + " at " + d.Target.URL, scheduleText(d.Schedule), elapsedText(d)}
+	writeHanging(b, strings.Repeat(" ", hang), hang, fill(about, textColumns-hang))
 
-	for _, f := range d.Figures {
-		if f.N == 0 && f.Mean != nil {
-			fmt.Fprintf(b, "  %-20s %s %s\n", f.Name, paint.bold(number(*f.Mean)), f.Unit)
-		}
-	}
+	writeRates(b, d.Figures, paint)
 	writeTable(b, append(timed(d.Figures), d.Sentinel...))
 	writeFailures(b, d, paint)
 	writeWorkers(b, d)
-	writeRosetta(b, d)
+	writeRosetta(b, d, paint)
 
-	fmt.Fprintf(b, "\n  tokens    %s\n", tokensText(d.Workload))
-	fmt.Fprintf(b, "  prompts   %s, seed %d, sha256 %s\n", d.Workload.Prompts, d.Workload.Seed, d.Workload.SHA256[:min(16, len(d.Workload.SHA256))])
-	fmt.Fprintf(b, "  phases    %s\n", phasesText(d.Phases))
-	fmt.Fprintf(b, "  client    %s\n", clientText(d.Client, paint))
-	fmt.Fprintf(b, "            %s\n", machineText(d.Client, d.Target.Wire))
+	b.WriteByte('\n')
+	entry := func(name string, lines ...string) {
+		writeHanging(b, fmt.Sprintf("  %-10s", name), entryColumn, lines)
+	}
+	entry("tokens", fill(tokensText(d.Workload), entryColumns)...)
+	entry("prompts", fmt.Sprintf("%s, seed %d, sha256 %s", d.Workload.Prompts, d.Workload.Seed, d.Workload.SHA256[:min(16, len(d.Workload.SHA256))]))
+	entry("phases", phasesText(d.Phases))
+	entry("client", clientText(d.Client, paint)...)
+	entry("", machineText(d.Client, d.Target.Wire)...)
 	for _, r := range d.Client.Reasons {
-		fmt.Fprintf(b, "            %s %s (%s)\n", paint.red("✗"), r.Text, r.ID)
+		why := wrap(fmt.Sprintf("%s (%s)", r.Text, r.ID), entryColumns-2)
 		if r.Hint != "" {
-			fmt.Fprintf(b, "              %s\n", r.Hint)
+			why = append(why, wrap(r.Hint, entryColumns-2)...)
 		}
+		writeHanging(b, strings.Repeat(" ", entryColumn)+paint.red("✗")+" ", entryColumn+2, why)
 	}
 	for _, n := range d.Notes {
-		fmt.Fprintf(b, "  note      %s\n", n)
+		entry("note", wrap(n, entryColumns)...)
 	}
 	if len(d.Files) > 0 {
-		fmt.Fprintf(b, "  written   %s\n", strings.Join(d.Files, ", "))
+		entry("written", d.Files...) // a line each: paths are copied
+	}
+}
+
+// The summary is set for a window of some hundred columns, and is the same for
+// every reader: what is compared between runs should not depend on a window.
+const (
+	textColumns  = 100
+	entryColumn  = 12 // where what is told of a thing begins
+	entryColumns = textColumns - entryColumn
+)
+
+// writeHanging writes lines, the first after a lead and the others below it.
+func writeHanging(b *bytes.Buffer, lead string, hang int, lines []string) {
+	for _, line := range lines {
+		b.WriteString(lead + line + "\n")
+		lead = strings.Repeat(" ", hang)
+	}
+}
+
+// fill puts parts on lines, as many on each as fit.
+func fill(parts []string, columns int) []string {
+	var lines []string
+	line := ""
+	for _, p := range parts {
+		switch {
+		case p == "":
+		case line == "":
+			line = p
+		case textWidth(line)+textWidth(" · ")+textWidth(p)+textWidth(" ·") > columns:
+			lines = append(lines, line+" ·")
+			line = p
+		default:
+			line += " · " + p
+		}
+	}
+	return append(lines, line)
+}
+
+// writeRates writes the figures that are one number.
+func writeRates(b *bytes.Buffer, all []spec.BenchFigure, paint palette) {
+	first := true
+	for _, f := range all {
+		if f.N > 0 || f.Mean == nil {
+			continue
+		}
+		if first {
+			b.WriteByte('\n')
+			first = false
+		}
+		fmt.Fprintf(b, "  %-20s %s %s\n", f.Name, paint.bold(number(*f.Mean)), f.Unit)
 	}
 }
 
@@ -98,21 +152,15 @@ func timed(all []spec.BenchFigure) []spec.BenchFigure {
 	return some
 }
 
+// writeTable writes the figures that are distributions, each column as wide as
+// what is in it.
 func writeTable(b *bytes.Buffer, all []spec.BenchFigure) {
 	if len(all) == 0 {
 		return
 	}
-	row := func(name string, cells ...string) {
-		line := fmt.Sprintf("  %-42s", name)
-		for _, c := range cells {
-			line += fmt.Sprintf(" %8s", c)
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	b.WriteByte('\n')
-	row("", "mean", "p50", "p90", "p99", "max", "n")
+	rows := [][]string{{"", "mean", "p50", "p90", "p99", "max", "n"}}
 	for _, f := range all {
-		row(f.Name, ms(f.Mean), ms(f.P50), ms(f.P90), ms(f.P99), ms(f.Max), number(float64(f.N)))
+		rows = append(rows, []string{f.Name, ms(f.Mean), ms(f.P50), ms(f.P90), ms(f.P99), ms(f.Max), number(float64(f.N))})
 		if f.WithFailures == nil {
 			continue
 		}
@@ -125,7 +173,22 @@ func writeTable(b *bytes.Buffer, all []spec.BenchFigure) {
 			}
 			return "–"
 		}
-		row("  with failures", "", with("p50"), with("p90"), with("p99"))
+		rows = append(rows, []string{"  with failures", "", with("p50"), with("p90"), with("p99"), "", ""})
+	}
+	b.WriteByte('\n')
+	widths := make([]int, len(rows[0]))
+	for _, cells := range rows {
+		for i, c := range cells {
+			widths[i] = max(widths[i], textWidth(c), 6)
+		}
+	}
+	for _, cells := range rows {
+		var line strings.Builder
+		line.WriteString("  " + cells[0] + strings.Repeat(" ", widths[0]-textWidth(cells[0])))
+		for i, c := range cells[1:] {
+			line.WriteString(strings.Repeat(" ", 2+widths[i+1]-textWidth(c)) + c)
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 }
 
@@ -135,7 +198,7 @@ func writeFailures(b *bytes.Buffer, d *spec.Bench, paint palette) {
 	}
 	fmt.Fprintf(b, "\n  %s %d of %d\n", paint.red("failed"), d.Requests.Failed, d.Requests.Sent)
 	for _, f := range d.Requests.Failures {
-		fmt.Fprintf(b, "    %6d  %-12s %s\n", f.Count, f.Class, f.Message)
+		writeHanging(b, fmt.Sprintf("    %6d  %-11s  ", f.Count, f.Class), 25, wrap(f.Message, textColumns-25))
 	}
 }
 
@@ -150,7 +213,9 @@ func writeWorkers(b *bytes.Buffer, d *spec.Bench) {
 	}
 }
 
-func writeRosetta(b *bytes.Buffer, d *spec.Bench) {
+// writeRosetta writes two lines a tool: what it would print, and what it would
+// mean by it.
+func writeRosetta(b *bytes.Buffer, d *spec.Bench, paint palette) {
 	if len(d.Rosetta) == 0 {
 		return
 	}
@@ -158,39 +223,53 @@ func writeRosetta(b *bytes.Buffer, d *spec.Bench) {
 	last := ""
 	for _, r := range d.Rosetta {
 		if r.Measure != last {
-			fmt.Fprintf(b, "    %s\n", r.Measure)
+			head := r.Measure
+			if r.Unit != "" && r.Unit != "ms" {
+				head += ", " + r.Unit
+			}
+			line := fmt.Sprintf("    %-52s", head)
+			if r.Unit == "ms" {
+				line += fmt.Sprintf("  %8s  %8s  %8s", "mean", "p50", "p99")
+			}
+			fmt.Fprintf(b, "\n%s\n", paint.bold(strings.TrimRight(line, " ")))
 			last = r.Measure
 		}
-		value := func(v *float64) string {
+		var values strings.Builder
+		for _, v := range []*float64{r.Mean, r.P50, r.P99} {
 			switch {
 			case v == nil:
-				return "–"
 			case r.Unit == "ms":
-				return ms(v)
+				fmt.Fprintf(&values, "  %8s", ms(v))
+			default:
+				fmt.Fprintf(&values, "  %8s", number(*v))
 			}
-			return number(*v)
 		}
 		name := r.Name
 		if name == "" {
-			name = "(has none)"
+			name = "–"
 		}
-		fmt.Fprintf(b, "      %-21s %-28s mean %9s  p50 %9s  p99 %9s  %s", r.Tool, name, value(r.Mean), value(r.P50), value(r.P99), r.Definition)
+		fmt.Fprintf(b, "%s\n", strings.TrimRight(fmt.Sprintf("      %-21s %-28s%s", r.Tool, name, values.String()), " "))
+		meaning := r.Definition
 		if r.Caveat != "" {
-			fmt.Fprintf(b, " [%s]", r.Caveat)
+			meaning += " [" + r.Caveat + "]"
 		}
-		b.WriteByte('\n')
+		for _, line := range wrap(meaning, textColumns-8) {
+			fmt.Fprintf(b, "        %s\n", paint.dim(line))
+		}
 	}
 }
 
-func tokensText(w spec.BenchWorkload) string {
+func tokensText(w spec.BenchWorkload) []string {
 	part := func(name string, c spec.BenchCount) string {
 		t := name
 		if c.Asked != nil {
 			t += fmt.Sprintf(" asked %s", number(*c.Asked))
 		}
 		switch {
-		case c.Observed == nil:
+		case c.Observed == nil && w.Tokens == "chunks":
 			t += ", not counted by the server"
+		case c.Observed == nil:
+			t += ", none observed"
 		case c.Min != nil && c.Max != nil && *c.Min != *c.Max:
 			t += fmt.Sprintf(", observed %s (%s to %s)", number(*c.Observed), number(*c.Min), number(*c.Max))
 		default:
@@ -198,11 +277,14 @@ func tokensText(w spec.BenchWorkload) string {
 		}
 		return t
 	}
-	by := "the server's count"
-	if w.Tokens == "chunks" {
+	by := ""
+	switch {
+	case w.Tokens == "chunks":
 		by = "counted as chunks"
+	case w.Input.Observed != nil || w.Output.Observed != nil:
+		by = "the server's count"
 	}
-	return part("input", w.Input) + " · " + part("output", w.Output) + " · " + by
+	return []string{part("input", w.Input), part("output", w.Output), by}
 }
 
 func phasesText(phases []spec.BenchPhase) string {
@@ -213,48 +295,51 @@ func phasesText(phases []spec.BenchPhase) string {
 	return strings.Join(parts, " · ")
 }
 
-func clientText(c spec.BenchClient, paint palette) string {
-	mark := paint.green("✓ not the limit")
+// clientText tells whether the client drove the load, and below it how late it
+// was.
+func clientText(c spec.BenchClient, paint palette) []string {
+	first := paint.green("✓") + " not the limit"
 	if !c.Valid {
-		mark = paint.red("✗ the limit")
+		first = paint.red("✗") + " the limit"
 	}
-	parts := []string{mark}
 	switch {
 	case c.InFlightAsked > 0 && c.InFlight != nil:
-		held := fmt.Sprintf("held %.1f of %d in flight", *c.InFlight, c.InFlightAsked)
+		first += fmt.Sprintf(" · held %.1f of %d in flight", *c.InFlight, c.InFlightAsked)
 		if c.Little != nil {
-			held += fmt.Sprintf(" (by Little's law %.1f)", *c.Little)
+			first += fmt.Sprintf(" (by Little's law %.1f)", *c.Little)
 		}
-		parts = append(parts, held)
 	case c.InFlightAsked > 0:
-		parts = append(parts, "in flight not measured (no steady part)")
+		first += " · in flight not measured (no steady part)"
 	case c.InFlight != nil:
-		parts = append(parts, fmt.Sprintf("%.1f in flight", *c.InFlight))
+		first += fmt.Sprintf(" · %.1f in flight", *c.InFlight)
 	}
-	parts = append(parts,
-		fmt.Sprintf("sends late p50 %s p99 %s max %s", ms(&c.SendLateness.P50), ms(&c.SendLateness.P99), ms(&c.SendLateness.Max)),
-		fmt.Sprintf("stamps late p99 %s by %s", ms(&c.StampLag.P99), c.StampLagBy))
-	return strings.Join(parts, " · ")
+	return []string{first, fmt.Sprintf("sends late p50 %s p99 %s max %s · stamps late p99 %s by %s",
+		ms(&c.SendLateness.P50), ms(&c.SendLateness.P99), ms(&c.SendLateness.Max), ms(&c.StampLag.P99), c.StampLagBy)}
 }
 
-func machineText(c spec.BenchClient, wire string) string {
-	parts := []string{wire, fmt.Sprintf("%.2f CPU-s on %d cores", c.CPUSeconds, c.Cores)}
+// machineText tells what the load cost this machine, and below it what the
+// machine did to the load.
+func machineText(c spec.BenchClient, wire string) []string {
+	cost := []string{wire}
 	if c.EventsPerRead != nil {
-		parts = append(parts, fmt.Sprintf("%.2f events a read", *c.EventsPerRead))
+		cost = append(cost, fmt.Sprintf("%.2f events a read", *c.EventsPerRead))
 	}
-	parts = append(parts, fmt.Sprintf("%d GC pauses, max %s", c.GCPauses, ms(&c.GCPauseMaxMS)),
-		fmt.Sprintf("scheduling p99 %s", ms(&c.SchedLatencyP99MS)))
-	if c.ThrottledPeriods != nil {
-		parts = append(parts, fmt.Sprintf("CPU quota throttled %d times, %.2f s", *c.ThrottledPeriods, *c.ThrottledS))
-	} else {
-		parts = append(parts, "CPU quota not measured")
+	cost = append(cost, fmt.Sprintf("%.2f CPU-s on %d cores", c.CPUSeconds, c.Cores))
+
+	harm := []string{"scheduling p99 " + ms(&c.SchedLatencyP99MS), "no GC pause", "never throttled", "CPU pressure not measured"}
+	if c.GCPauses > 0 {
+		harm[1] = fmt.Sprintf("%d GC pauses, max %s", c.GCPauses, ms(&c.GCPauseMaxMS))
+	}
+	switch {
+	case c.ThrottledPeriods == nil || c.ThrottledS == nil:
+		harm[2] = "throttling not measured"
+	case *c.ThrottledPeriods > 0:
+		harm[2] = fmt.Sprintf("throttled %s times, %s", number(float64(*c.ThrottledPeriods)), short(time.Duration(*c.ThrottledS*1e9)))
 	}
 	if c.CPUPressure != nil {
-		parts = append(parts, fmt.Sprintf("CPU pressure %.0f %%", 100**c.CPUPressure))
-	} else {
-		parts = append(parts, "CPU pressure not measured")
+		harm[3] = fmt.Sprintf("CPU pressure %.0f %%", 100**c.CPUPressure)
 	}
-	return strings.Join(parts, " · ")
+	return []string{strings.Join(cost, " · "), strings.Join(harm, " · ")}
 }
 
 // ms writes milliseconds with three significant digits.
@@ -265,47 +350,58 @@ func ms(v *float64) string {
 	return short(time.Duration(*v * 1e6))
 }
 
-// short writes a duration with three significant digits.
+// short writes a duration with three significant digits. The bounds are those
+// of what is printed: 999.96 ms is a second, not 1000 ms.
 func short(d time.Duration) string {
 	switch {
+	case d < 0:
+		return "-" + short(-d)
 	case d == 0:
 		return "0"
-	case d < time.Millisecond:
+	case d < 999_500*time.Nanosecond:
 		return digits(float64(d)/1e3) + "µs"
-	case d < time.Second:
+	case d < 999_500*time.Microsecond:
 		return digits(float64(d)/1e6) + "ms"
-	case d < time.Minute:
+	case d < 59_950*time.Millisecond:
 		return digits(d.Seconds()) + "s"
 	}
 	return d.Round(time.Second).String()
 }
 
+// digits writes a number that is not negative with three significant digits,
+// but no more than four places: what is smaller is next to nothing here.
 func digits(v float64) string {
+	places := 0
 	switch {
-	case v >= 99.95:
-		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 99.95 || v == 0:
 	case v >= 9.995:
-		return strconv.FormatFloat(v, 'f', 1, 64)
+		places = 1
+	case v >= 0.0995:
+		places = 2
+	case v >= 0.00995:
+		places = 3
+	default:
+		places = 4
 	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
+	return strconv.FormatFloat(v, 'f', places, 64)
 }
 
 // number writes a number for people: groups of thousands, and no more digits
 // than it needs.
 func number(v float64) string {
-	if math.IsNaN(v) {
+	switch {
+	case math.IsNaN(v):
 		return "–"
-	}
-	text := strconv.FormatFloat(v, 'f', 0, 64)
-	if math.Abs(v) < 1000 && v != math.Trunc(v) {
+	case v < 0:
+		return "-" + number(-v)
+	case math.IsInf(v, 1):
+		return "∞"
+	case v < 999.5 && v != math.Trunc(v):
 		return digits(v)
 	}
-	sign := ""
-	if strings.HasPrefix(text, "-") {
-		sign, text = "-", text[1:]
-	}
+	text := strconv.FormatFloat(v, 'f', 0, 64)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}
-	return sign + text
+	return text
 }

@@ -26,15 +26,14 @@ func (a *app) help(cmd *cobra.Command) {
 }
 
 func writeHelp(w io.Writer, paint palette, cmd *cobra.Command, width int) {
-	about := cmd.Long
-	if about == "" {
-		about = cmd.Short
-	}
-	for paragraph := range strings.SplitSeq(strings.TrimSpace(about), "\n\n") {
-		fmt.Fprintf(w, "%s\n\n", strings.Join(wrap(strings.Join(strings.Fields(paragraph), " "), width), "\n"))
-	}
+	fmt.Fprintf(w, "%s\n\n", strings.Join(wrap(cmd.Short, width), "\n"))
 	if cmd.Example != "" {
 		fmt.Fprintf(w, "%s\n%s\n\n", paint.bold("Example:"), strings.TrimRight(cmd.Example, "\n"))
+	}
+	if cmd.Long != "" {
+		for paragraph := range strings.SplitSeq(strings.TrimSpace(cmd.Long), "\n\n") {
+			fmt.Fprintf(w, "%s\n\n", strings.Join(wrap(strings.Join(strings.Fields(paragraph), " "), width), "\n"))
+		}
 	}
 	fmt.Fprintf(w, "%s\n  %s\n", paint.bold("Usage:"), usageLine(cmd))
 

@@ -13,6 +13,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// raceSettings keeps a program under the race detector from sleeping for a
+// second before it exits, which a hundred calls of it would have to wait for.
+func raceSettings() (variable, value string) { return "GORACE", "atexit_sleep_ms=0" }
+
 // TestMain lets the scripts call the program by its name.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"aicr": func() {
@@ -26,7 +30,27 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
-		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Setup: func(e *testscript.Env) error {
+			e.Values[worldKey{}] = &world{}
+			e.Setenv(raceSettings())
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+
+			// The world that aicr bench runs in, and what is seen of it; see
+			// script_bench_test.go.
+			"truth":       startTruth,
+			"web":         startWeb,
+			"measures":    measures,
+			"refuses":     refuses,
+			"json":        checkJSON,
+			"keep":        keepJSON,
+			"hides":       hides,
+			"unlisted":    unlisted,
+			"asked":       asked,
+			"connections": connections,
+		},
 	})
 }
 
@@ -37,15 +61,19 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		failed, ok := errors.AsType[*exec.ExitError](err)
-		if !ok {
-			ts.Fatalf("%v", err)
-		}
-		got = failed.ExitCode()
-	}
-	if got != want {
+	if got := exitCode(ts, args[1:]); got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+func exitCode(ts *testscript.TestScript, args []string) int {
+	err := ts.Exec(args[0], args[1:]...)
+	if err == nil {
+		return 0
+	}
+	failed, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		ts.Fatalf("%v", err)
+	}
+	return failed.ExitCode()
 }

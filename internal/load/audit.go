@@ -128,7 +128,7 @@ func (a *auditor) conclude(p *Plan, res *Result, senders []*sender) Audit {
 	}
 	lags := newLag().hist
 	for _, s := range senders {
-		lags.Merge(s.lag.hist)
+		s.lag.into(lags)
 	}
 	out.StampLag = spread(lags)
 	out.LagBy = "timer lateness"
@@ -166,7 +166,7 @@ func (a *Audit) flow(res *Result) time.Duration {
 		if r.Phase == Warmup || r.Sent == 0 {
 			continue
 		}
-		_ = late.RecordValue(min(max(0, r.Sent-r.Intended-r.Connect-r.TLS), int64(time.Hour)))
+		_ = late.RecordValue(min(r.lateness(), int64(time.Hour)))
 		if r.OK() {
 			_ = ttft.RecordValue(min(r.FirstContent-r.Sent, int64(time.Hour)))
 		}
@@ -199,12 +199,20 @@ func (a *Audit) flow(res *Result) time.Duration {
 func (a *Audit) judge(p *Plan, res *Result, ttft time.Duration) {
 	const moreCPU = "give the client more CPU (a request of its own, another node), or ask for less load"
 	refused := false
-	var answered int64
+	var answered, unsent int64
 	for r := range res.Log.All() {
 		refused = refused || r.Class == Connect
+		if r.Has(Exhausted) {
+			unsent++
+		}
 		if r.Phase != Warmup && r.FirstByte != 0 {
 			answered++
 		}
+	}
+	if unsent > 0 {
+		a.Reasons = append(a.Reasons, Reason{"client/under-driven",
+			fmt.Sprintf("the client ran out of ports or file descriptors: %d requests were never sent", unsent),
+			"raise 'ulimit -n', keep connections open, or use a second client"})
 	}
 	limit := lagLimit(ttft)
 	if a.StampLag.P99 > limit && answered > 0 {
@@ -219,10 +227,21 @@ func (a *Audit) judge(p *Plan, res *Result, ttft time.Duration) {
 		a.Reasons = append(a.Reasons, Reason{"client/under-driven",
 			fmt.Sprintf("the client held %.1f of %d requests in flight", a.InFlight, a.Asked), moreCPU})
 	}
-	if p.Main.open() && p.Main.Users == 0 && a.Lateness.P99 > limit {
+	if p.Main.open() && p.Main.Users == 0 && a.Lateness.P99 > limit && lateSends(res.Log, limit) > 1 {
 		a.Reasons = append(a.Reasons, Reason{"client/under-driven",
 			fmt.Sprintf("the client sent late: p99 %s behind its schedule, where %s is allowed", round(a.Lateness.P99), round(limit)), moreCPU})
 	}
+}
+
+// lateSends counts the sends that were late by more than the limit: in a short
+// run the p99 is the latest of all, and one is no pattern.
+func lateSends(l *Log, limit time.Duration) (n int) {
+	for r := range l.All() {
+		if r.Phase != Warmup && r.Sent != 0 && time.Duration(r.lateness()) > limit {
+			n++
+		}
+	}
+	return n
 }
 
 func round(d time.Duration) time.Duration {

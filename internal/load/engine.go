@@ -176,7 +176,7 @@ func (r *run) stage(ctx context.Context, w wire, p stagePlan) Window {
 
 	end := Window{Start: st.start, End: r.clock.now()}
 	if dry := st.dry.Load(); dry != never {
-		end.Dry = dry
+		end.Dry = min(dry, end.End)
 	}
 	return end
 }

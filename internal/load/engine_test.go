@@ -50,26 +50,3 @@ func mustRun(t testing.TB, p *load.Plan) *load.Result {
 	}
 	return res
 }
-
-func TestSmoke(t *testing.T) {
-	srv := serve(t, truth.Script{TTFT: 50 * time.Millisecond, ITL: 5 * time.Millisecond, HeadersFirst: true, Workers: 3})
-	for _, w := range []load.WireKind{load.LoopWire, load.GoroutineWire} {
-		p := planFor(t, srv.URL(), 64, 512, 64)
-		p.Wire = w
-		res := mustRun(t, p)
-		classes := map[load.Class]int{}
-		phases := map[load.Phase]int{}
-		for r := range res.Log.All() {
-			classes[r.Class]++
-			phases[r.Phase]++
-		}
-		t.Logf("%s %v %v %+v", res.Wire, classes, phases, res.Audit)
-		t.Logf("gaps %v %v %v", res.Gaps.Mean()/1e6, res.Gaps.Quantile(.5)/1e6, res.Gaps.Quantile(.99)/1e6)
-		for r := range res.Log.All() {
-			t.Logf("%+v", *r)
-			break
-		}
-		t.Log(res.Log.Details)
-	}
-	t.Logf("%+v", srv.Truth())
-}

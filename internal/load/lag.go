@@ -23,6 +23,13 @@ func (l *lag) add(d time.Duration) {
 	l.mu.Unlock()
 }
 
+// into adds what was collected to h. A wire may still be collecting.
+func (l *lag) into(h *hdrhistogram.Histogram) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h.Merge(l.hist)
+}
+
 // lagEvery is how many reads the event loop makes for each one whose lag it
 // looks up in the kernel.
 const lagEvery = 16

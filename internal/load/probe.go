@@ -104,9 +104,11 @@ func Knock(ctx context.Context, t *Target, w *workload.Workload, timeout time.Du
 	}
 	next := func(habit ackHabit) (Record, error) {
 		x.habit = habit
-		r, err := x.send(ctx, w.Body(nil, workload.Probe(x.asked)))
+		index := workload.Probe(x.asked)
+		r, err := x.send(ctx, w.Body(nil, index))
 		if err == nil {
 			x.learn(r)
+			_, x.probe.Asked = w.Asked(index)
 		}
 		return r, err
 	}
@@ -173,11 +175,8 @@ func (x *examiner) send(ctx context.Context, body []byte) (Record, error) {
 	if l, ok := x.line.(*connLine); ok && l.conn != nil {
 		l.conn.acknowledge(x.habit)
 	}
-	err := x.line.exchange(limited, body, &str)
+	err := endedBy(limited, x.line.exchange(limited, body, &str))
 	x.target.quickAck = was
-	if err != nil && limited.Err() != nil {
-		err = context.Cause(limited)
-	}
 	message := str.finish(x.run.clock.now(), err)
 	if ctx.Err() != nil {
 		return rec, ctx.Err()
@@ -185,7 +184,11 @@ func (x *examiner) send(ctx context.Context, body []byte) (Record, error) {
 	if rec.Class == OK {
 		return rec, nil
 	}
-	if x.wantsHTTP2(&rec, err) {
+	cause := err
+	if cause == nil {
+		cause = str.broken
+	}
+	if x.wantsHTTP2(&rec, cause) {
 		x.hangUp()
 		x.line = nil
 		x.target.HTTP2()

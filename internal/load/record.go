@@ -65,6 +65,12 @@ func (r *Record) Has(f Flags) bool { return r.Flags&f == f }
 // OK reports whether the request was served in full.
 func (r *Record) OK() bool { return r.Class == OK }
 
+// lateness is how long after its time a request was sent, what it took to open
+// its connection aside.
+func (r *Record) lateness() int64 {
+	return max(0, r.Sent-r.Intended-r.Resolve-r.Connect-r.TLS)
+}
+
 // Tokens is the output length: the server's count where it gave one, the
 // number of content events where it did not.
 func (r *Record) Tokens() int32 {
@@ -85,6 +91,7 @@ const (
 	Reused                      // the connection had carried a request before
 	Done                        // [DONE] was seen
 	Cancelled                   // ended by us: interrupt, or the grace period ran out
+	Exhausted                   // not sent for want of ports or file descriptors: the client's fault
 )
 
 // Class says how a request ended. Failures are data: each has one class.
@@ -255,10 +262,13 @@ func (l *Log) seal() {
 			}
 		}
 	}
-	slices.SortStableFunc(l.sorted, func(a, b *Record) int {
+	bySchedule := func(a, b *Record) int {
 		return cmp.Or(cmp.Compare(a.Phase.stage(), b.Phase.stage()), cmp.Compare(a.Intended, b.Intended),
 			cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.Seq, b.Seq))
-	})
+	}
+	if !slices.IsSortedFunc(l.sorted, bySchedule) { // one sender's records are, already
+		slices.SortFunc(l.sorted, bySchedule)
+	}
 }
 
 func (p Phase) stage() int {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"aicr/internal/load/chat"
@@ -220,15 +221,18 @@ func (e *connectError) Unwrap() error { return e.cause }
 func (s *stream) finish(at int64, cause error) (message string) {
 	r := s.rec
 	r.End = at
-	var connect *connectError
+	connect, unconnected := errors.AsType[*connectError](cause)
 	switch {
 	case errors.Is(cause, errInterrupted):
 		r.Class, message = Interrupt, cause.Error()
 		r.Flags |= Cancelled
-	case errors.As(cause, &connect):
+	case unconnected:
 		r.Class, message = Connect, cause.Error()
 		if connect.tls {
 			r.Class = TLSFailed
+		}
+		if exhausted(cause) {
+			r.Flags |= Exhausted
 		}
 	case r.Status != 0 && r.Status != 200:
 		r.Class, message = HTTPStatus, s.statusMessage()
@@ -252,6 +256,17 @@ func (s *stream) finish(at int64, cause error) (message string) {
 		r.Class = OK
 	}
 	return message
+}
+
+// exhausted tells a machine that has no more of something from a server that
+// does not answer.
+func exhausted(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *stream) statusMessage() string {

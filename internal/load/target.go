@@ -63,6 +63,9 @@ func NewTarget(o TargetOptions) (*Target, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
+		if strings.Contains(raw, "@") { // the parser's words may have a part of a password in them
+			return nil, errors.New("reading the URL: it cannot be parsed, and has a user name or password in it")
+		}
 		return nil, fmt.Errorf("reading the URL: %w", errors.Unwrap(err))
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
@@ -190,6 +193,8 @@ func (t *Target) Lookup(ctx context.Context) error {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
 	begun := time.Now()
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
 	t.Resolve = time.Since(begun)

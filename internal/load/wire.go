@@ -53,9 +53,16 @@ func openWire(r *run) (wire, error) {
 // it keeps up, since it finds more ready at each look; about five hundred
 // streams of a fast model fill half a core.
 func loopsFor(p *Plan) int {
-	if p.Senders > 0 {
-		return p.Senders
+	loops := p.Senders
+	if loops <= 0 {
+		streams := max(p.Main.Users, p.Warmup.Users, int(p.Main.Rate), int(p.Sentinel))
+		loops = max(1, min(runtime.NumCPU(), 16, (streams+511)/512))
 	}
-	streams := max(p.Main.Users, p.Warmup.Users, int(p.Main.Rate), int(p.Sentinel))
-	return max(1, min(runtime.NumCPU(), 16, (streams+511)/512))
+	// A loop whose share of an open loop's cap is 0 could send nothing.
+	for _, s := range []Schedule{p.Main, p.Warmup} {
+		if s.open() && s.Users > 0 {
+			loops = min(loops, s.Users)
+		}
+	}
+	return loops
 }

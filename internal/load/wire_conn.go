@@ -205,11 +205,23 @@ func (c *crew) request(ctx context.Context, st *stage, h *hand, lane Lane, seq, 
 	h.body = c.run.plan.Work.Body(h.body[:0], st.index(lane, seq))
 	limited, cancel := context.WithTimeoutCause(ctx, c.run.plan.Timeout, errTimeout)
 	err := h.exchange(limited, h.body, &h.stream)
-	if err != nil && limited.Err() != nil {
-		err = context.Cause(limited)
-	}
+	err = endedBy(limited, err)
 	cancel()
 	c.finish(&h.stream, c.run.clock.now(), err)
+}
+
+// endedBy is why an exchange failed: the time limit or the interrupt, rather
+// than the broken read that it caused. One that ran out of time before it had a
+// connection failed to connect.
+func endedBy(limited context.Context, err error) error {
+	if err == nil || limited.Err() == nil {
+		return err
+	}
+	cause := context.Cause(limited)
+	if _, connecting := errors.AsType[*connectError](err); connecting && errors.Is(cause, errTimeout) {
+		return &connectError{cause: cause}
+	}
+	return cause
 }
 
 // connLine is a connection that is opened when it is needed.
@@ -231,12 +243,12 @@ func (l *connLine) hangUp() {
 func (l *connLine) exchange(ctx context.Context, body []byte, str *stream) (err error) {
 	run := l.wire.run
 	rec := str.rec
+	if l.conn != nil && stale(l.conn.socket) {
+		l.hangUp()
+	}
 	if l.conn == nil {
 		if l.conn, err = run.plan.Target.open(ctx); err != nil {
 			l.conn = nil
-			if ctx.Err() != nil && context.Cause(ctx) == errTimeout {
-				return &connectError{cause: errTimeout}
-			}
 			return err
 		}
 		rec.Connect, rec.TLS = int64(l.conn.connect), int64(l.conn.handshake)

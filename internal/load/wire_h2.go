@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"sync"
 	"time"
 
 	"aicr/internal/load/http1"
@@ -22,14 +23,54 @@ type http2Wire struct {
 	crew      crew
 	transport *http.Transport
 	stop      func()
+
+	mu    sync.Mutex
+	conns map[*ownedConn]bool // all that are open; nil when the wire is closed
 }
 
 func newHTTP2Wire(r *run) *http2Wire {
-	w := &http2Wire{sender: r.sender(), transport: r.plan.Target.transport()}
+	w := &http2Wire{sender: r.sender(), conns: map[*ownedConn]bool{}}
+	w.transport = w.newTransport()
 	w.crew.sender = w.sender
 	w.crew.newLine = func() line { return &http2Line{wire: w, buf: make([]byte, 16<<10)} }
 	w.stop = w.startBeat()
 	return w
+}
+
+// newTransport is the target's, but notes its connections, so that close can end
+// them all: net/http ends only the idle ones, and may yet open one that nobody
+// waits for any more.
+func (w *http2Wire) newTransport() *http.Transport {
+	tr := w.run.plan.Target.transport()
+	dial := tr.DialContext
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		owned := &ownedConn{conn, w}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.conns == nil {
+			_ = conn.Close()
+			return nil, net.ErrClosed
+		}
+		w.conns[owned] = true
+		return owned, nil
+	}
+	return tr
+}
+
+type ownedConn struct {
+	net.Conn
+	wire *http2Wire
+}
+
+func (c *ownedConn) Close() error {
+	c.wire.mu.Lock()
+	delete(c.wire.conns, c)
+	c.wire.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // transport speaks HTTP/2 alone, with TLS or, to an http URL, without.
@@ -62,6 +103,55 @@ func (w *http2Wire) carry(st *stage) { w.crew.carry(st) }
 func (w *http2Wire) close() {
 	w.stop()
 	w.transport.CloseIdleConnections()
+	w.mu.Lock()
+	open := w.conns
+	w.conns = nil
+	w.mu.Unlock()
+	for conn := range open {
+		_ = conn.Conn.Close()
+	}
+}
+
+// opening is what net/http tells of the connection that it finds for a request.
+// It may go on to tell, from goroutines of its own, when the request has long
+// been carried by another connection.
+type opening struct {
+	mu              sync.Mutex
+	from, tlsFrom   time.Time
+	connect, tls    time.Duration
+	sent, firstByte int64
+	reused          bool
+}
+
+func (o *opening) trace(now func() int64) *httptrace.ClientTrace {
+	locked := func(f func()) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		f()
+	}
+	return &httptrace.ClientTrace{
+		ConnectStart:         func(string, string) { locked(func() { o.from = time.Now() }) },
+		ConnectDone:          func(string, string, error) { locked(func() { o.connect = time.Since(o.from) }) },
+		TLSHandshakeStart:    func() { locked(func() { o.tlsFrom = time.Now() }) },
+		TLSHandshakeDone:     func(tls.ConnectionState, error) { locked(func() { o.tls = time.Since(o.tlsFrom) }) },
+		GotConn:              func(i httptrace.GotConnInfo) { locked(func() { o.sent, o.reused = now(), i.Reused }) },
+		GotFirstResponseByte: func() { locked(func() { o.firstByte = now() }) },
+	}
+}
+
+// tell writes what is known into the record, and reports whether a TLS
+// handshake had begun.
+func (o *opening) tell(rec *Record) (shook bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	rec.Sent, rec.FirstByte = o.sent, o.firstByte
+	switch {
+	case o.reused:
+		rec.Flags |= Reused
+	case o.sent != 0:
+		rec.Connect, rec.TLS = int64(o.connect), int64(o.tls)
+	}
+	return !o.tlsFrom.IsZero()
 }
 
 type http2Line struct {
@@ -74,20 +164,8 @@ func (*http2Line) hangUp() {}
 func (l *http2Line) exchange(ctx context.Context, body []byte, str *stream) error {
 	run, rec := l.wire.run, str.rec
 	now := run.clock.now
-	var connectFrom, tlsFrom time.Time
-	trace := &httptrace.ClientTrace{
-		ConnectStart:      func(string, string) { connectFrom = time.Now() },
-		ConnectDone:       func(string, string, error) { rec.Connect = int64(time.Since(connectFrom)) },
-		TLSHandshakeStart: func() { tlsFrom = time.Now() },
-		TLSHandshakeDone:  func(tls.ConnectionState, error) { rec.TLS = int64(time.Since(tlsFrom)) },
-		GotConn: func(i httptrace.GotConnInfo) {
-			rec.Sent = now()
-			if i.Reused {
-				rec.Flags |= Reused
-			}
-		},
-		GotFirstResponseByte: func() { rec.FirstByte = now() },
-	}
+	var opening opening
+	trace := opening.trace(now)
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost,
 		run.plan.Target.Endpoint(), io.NopCloser(bytes.NewReader(body)))
 	if err != nil {
@@ -96,10 +174,16 @@ func (l *http2Line) exchange(ctx context.Context, body []byte, str *stream) erro
 	req.ContentLength = int64(len(body)) // and no GetBody, so that nothing can be sent twice
 	req.Header = run.plan.Target.headers()
 	rec.BytesOut = int32(len(body))
-	res, err := l.wire.transport.RoundTrip(req)
+	transport := l.wire.transport
+	if run.plan.NoReuse {
+		transport = l.wire.newTransport()
+		defer transport.CloseIdleConnections()
+	}
+	res, err := transport.RoundTrip(req)
+	shook := opening.tell(rec)
 	if err != nil {
 		if rec.Sent == 0 {
-			return &connectError{cause: unwrapDial(err), tls: !tlsFrom.IsZero()}
+			return &connectError{cause: unwrapDial(err), tls: shook}
 		}
 		return &resetError{unwrapDial(err)}
 	}

@@ -214,13 +214,7 @@ func (l *loop) carry(st *stage) {
 	l.due, l.openCount = never, 0
 	if s, lane, ok := st.sendsOpen(); ok {
 		l.openLane = lane
-		l.openCap = 0
-		if s.Users > 0 {
-			l.openCap = max(1, s.Users/l.of)
-			if l.number < s.Users%l.of {
-				l.openCap++
-			}
-		}
+		l.openCap = (s.Users + l.of - 1 - l.number) / l.of // the shares add up to Users, and none is 0: see loopsFor
 		l.arrivals = newArrivals(s, l.run.plan.Seed)
 		l.nextArrival()
 	}
@@ -271,16 +265,29 @@ func (l *loop) start() {
 		l.active++
 		l.next(c, at)
 	}
-	for l.due <= l.now {
-		if l.openCap > 0 && l.inFlight >= l.openCap {
-			break // sent, late, when one of those in flight has ended
+	for l.due != never {
+		if st.halted() || l.due >= st.stop || (l.openLane == Sentinel && st.dry.Load() != never) {
+			l.lastArrival()
+			break
+		}
+		if l.due > l.now || (l.openCap > 0 && l.inFlight >= l.openCap) {
+			break // one held back by the cap is sent, late, when another has ended
 		}
 		l.arrive()
 	}
-	if l.due != never && (st.halted() || l.due >= st.stop || (l.openLane == Sentinel && st.dry.Load() != never)) {
-		st.ranDry(l.now)
-		l.due = never
+}
+
+// lastArrival ends this loop's arrivals. A sentinel's end is not the stage's:
+// the closed loop beside it goes on.
+func (l *loop) lastArrival() {
+	if l.openLane == Open {
+		at := l.now
+		if l.due >= l.st.stop {
+			at = l.st.stop // known before its time
+		}
+		l.st.ranDry(at)
 	}
+	l.due = never
 }
 
 func (l *loop) userConn(user int) *loopConn {
@@ -322,9 +329,6 @@ func (l *loop) nextArrival() {
 }
 
 func (l *loop) arrive() {
-	if l.due >= l.st.stop || l.st.halted() {
-		return
-	}
 	var c *loopConn
 	if n := len(l.free); n > 0 {
 		c = l.free[n-1]

@@ -102,6 +102,9 @@ type BenchRequests struct {
 	Interrupted int            `json:"interrupted"`
 	Classes     map[string]int `json:"classes"`
 	Failures    []BenchFailure `json:"failures,omitempty"`
+
+	SentinelSent   int `json:"sentinel_sent,omitempty"`
+	SentinelFailed int `json:"sentinel_failed,omitempty"`
 }
 
 // BenchFailure is a message and how often it came.

@@ -150,8 +150,16 @@ type Summary struct {
 	// histogram, because the stamps of single events were not kept.
 	ApproximateGaps bool
 
+	// Swept says that the figures over step functions of time (effective_*,
+	// active_*, tokens_in_flight) were computed; see maxSwept.
+	Swept bool
+
 	Start, End int64 // the stage's bounds, as used for rates
 }
+
+// maxSwept is the largest number of requests whose step functions are computed:
+// they take several times the memory of the records themselves.
+const maxSwept = 1_000_000
 
 // Get finds a figure by its tag.
 func (s *Summary) Get(tag string) (Distribution, bool) {
@@ -227,7 +235,9 @@ func Summarize(log *load.Log, gaps *load.Gaps, opt Options) *Summary {
 
 	derive(found, served, unserved, s, opt)
 	if len(records) > 0 {
-		addSweeps(found, records, stamps, s, opt)
+		if s.Swept = len(records) <= maxSwept; s.Swept {
+			addSweeps(found, records, stamps, s, opt)
+		}
 		addScheduleLag(found, records, opt)
 	}
 	for _, tag := range exportOrder() {

@@ -55,6 +55,9 @@ func readInputs(r io.Reader, name string, replay Replay, most int) (*Workload, e
 		} `json:"data"`
 	}
 	if offset, err := offsetOf(json.Unmarshal(text, &file)); err != nil {
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // its words are Go's types
+			err = errors.New("not of the shape of inputs.json")
+		}
 		return broken(offset, err)
 	}
 

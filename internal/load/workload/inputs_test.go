@@ -127,7 +127,7 @@ func TestBrokenInputsSayWhere(t *testing.T) {
 		{"syntax", "{\n \"data\": [}\n", "f:2:11: invalid character '}'"},
 		{"cut", "{\n \"data\": [", "f:2:10: unexpected end of JSON input"},
 		{"HTML", "<html>", "f:1:1: invalid character '<'"},
-		{"another document", `{"data":3}`, "f:1:9: json: cannot unmarshal number"},
+		{"another document", `{"data":3}`, "f:1:9: not of the shape of inputs.json"},
 		{"not UTF-8", "{\n\"a\":\"\xff\"}", "f:2:6: byte 0xff is not UTF-8"},
 		{"payload not an object", `{"data":[{"session_id":"s7","payloads":[1]}]}`, "reading f: s7, payload 0: is not a JSON object"},
 		{"another API", `{"data":[{"payloads":[{"input":"x"}]}]}`, "reading f: session 0, payload 0: has neither messages nor a prompt"},

@@ -119,6 +119,7 @@ func completion(s Script, l *ledger, e *Request, frozen []window, a asked, creat
 		}
 	case ZeroTokens:
 		p.tokens = 0
+	case NoDone: // only the end is different
 	}
 	if !a.stream {
 		return p.unary(created)
@@ -150,11 +151,10 @@ func (p *play) instead(other *play) *play {
 func (p *play) unary(created int64) *play {
 	p.stream, p.contentType = false, "application/json"
 	p.due = p.first
-	switch p.fault.Kind {
-	case Reset, Cut, Stall:
+	if k := p.fault.Kind; k == Reset || k == Cut || k == Stall {
 		p.failAt = 0
 		return p
-	case Truncated, ErrorEvent, ErrorData:
+	} else if k == Truncated || k == ErrorEvent || k == ErrorData {
 		return p.instead(refusal(http.StatusInternalServerError, "Failed to generate completions"))
 	}
 	var content []byte

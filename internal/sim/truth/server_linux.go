@@ -70,7 +70,7 @@ func (s *Server) drive(at netip.AddrPort, done chan<- struct{}) (netip.AddrPort,
 }
 
 func (l *loop) open(at netip.AddrPort) (bound netip.AddrPort, err error) {
-	family, sa := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{Port: int(at.Port()), Addr: [4]byte{127, 0, 0, 1}})
+	family, sa := unix.AF_INET, unix.Sockaddr(nil)
 	if at.Addr().Is4() {
 		sa = &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}
 	} else {
@@ -303,7 +303,7 @@ func (l *loop) receive(fd int) (n int, stamp time.Time, err error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(l.oob[:oobn])
 	if err != nil {
-		return n, stamp, nil //nolint:nilerr // the bytes are good; only their stamp is not
+		return n, stamp, nil // the bytes are good; only their stamp is not
 	}
 	for _, m := range messages {
 		if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) >= int(unsafe.Sizeof(unix.Timespec{})) {

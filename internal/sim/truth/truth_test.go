@@ -316,7 +316,7 @@ func TestFaultBeforeTheHead(t *testing.T) {
 
 func TestFaultShares(t *testing.T) {
 	t.Parallel()
-	s := truth.Script{Seed: 7, Spare: 3, Faults: []truth.Fault{{Kind: truth.HTTP500, Share: 0.1}, {Kind: truth.Reset, Share: 0.01}}}
+	s := truth.Script{Seed: 7, Spare: 3, TTFT: 200, TTFTSpread: 20, Faults: []truth.Fault{{Kind: truth.HTTP500, Share: 0.1}, {Kind: truth.Reset, Share: 0.01}}}
 	want := map[truth.Kind]int{truth.HTTP500: 30, truth.Reset: 3}
 	if diff := cmp.Diff(want, s.FaultCounts(303)); diff != "" {
 		t.Error(diff)
@@ -326,11 +326,11 @@ func TestFaultShares(t *testing.T) {
 			t.Errorf("spared request %d has %q", i, f.Kind)
 		}
 	}
-	other := s
+	twin, other := s, s
 	other.Seed = 8
 	same := 0
 	for i := range int64(1000) {
-		if s.FaultAt(i) != s.FaultAt(i) || s.FirstAfter(i) != s.FirstAfter(i) {
+		if s.FaultAt(i) != twin.FaultAt(i) || s.FirstAfter(i) != twin.FirstAfter(i) {
 			t.Fatal("a script does not repeat itself")
 		}
 		if s.FaultAt(i).Kind != "" && s.FaultAt(i) == other.FaultAt(i) {
@@ -703,7 +703,11 @@ func virtual(t *testing.T, s truth.Script, f func(t *testing.T, h *truth.Handler
 		}
 		l := &pipes{make(chan net.Conn), make(chan struct{})}
 		srv := &http.Server{Handler: h}
-		go srv.Serve(l)
+		go func() {
+			if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+				t.Error(err)
+			}
+		}()
 		tr := &http.Transport{DialContext: l.dial}
 		f(t, h, &http.Client{Transport: tr})
 		tr.CloseIdleConnections()

@@ -1,0 +1,591 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"aicr/internal/load"
+	"aicr/internal/sim/truth"
+	"aicr/internal/spec"
+)
+
+// benchOf is a document of a healthy run, changed.
+func benchOf(change func(*spec.Bench)) *spec.Bench {
+	n := func(v float64) *float64 { return &v }
+	figure := func(name string, count int64, v float64) spec.BenchFigure {
+		return spec.BenchFigure{Name: name, Unit: "ms", N: count, Mean: n(v), P50: n(0.9 * v), P90: n(1.5 * v), P95: n(1.7 * v), P99: n(2 * v), Min: n(v / 2), Max: n(3 * v)}
+	}
+	zero := int64(0)
+	d := &spec.Bench{
+		Schema: spec.BenchSchema, Verdict: spec.Pass, Reason: "all 2048 requests served", Version: "v1.2.3", Command: "aicr bench",
+		Start: "2026-11-15T06:00:00Z", End: "2026-11-15T06:01:02.34Z",
+		Target: spec.BenchTarget{URL: "http://llm.example:8000", Model: "Qwen/Qwen3-8B", Wire: "HTTP/1.1, one event loop", Nagle: "off"},
+		Workload: spec.BenchWorkload{Prompts: "unique", Seed: 42, SHA256: strings.Repeat("0123456789abcdef", 4), Tokens: "usage",
+			Input: spec.BenchCount{Asked: n(128), Observed: n(128), Min: n(128), Max: n(128)}, Output: spec.BenchCount{Asked: n(128), Observed: n(127.4), Min: n(90), Max: n(128)}},
+		Schedule: spec.BenchSchedule{Concurrency: 256, Count: 2048},
+		Requests: spec.BenchRequests{Sent: 2048, Served: 2048},
+		Figures: []spec.BenchFigure{
+			{Name: "output throughput", Unit: "tokens/sec", Mean: n(12345.6)}, {Name: "request throughput", Unit: "requests/sec", Mean: n(96.45)},
+			figure("time to first token", 2048, 231.4), figure("inter-token latency", 2048, 18.23), figure("gap between chunks", 1_234_567, 18.23),
+			figure("request latency", 2048, 2546.1), figure("latency from intended send", 2048, 2546.2),
+		},
+		Phases: []spec.BenchPhase{{Name: "warmup", Requests: 256}, {Name: "ramp", Requests: 255}, {Name: "steady", Requests: 1537}, {Name: "drain", Requests: 256}},
+		Client: spec.BenchClient{Valid: true, InFlightAsked: 256, InFlight: n(255.9), Little: n(255.7), SteadyS: 50,
+			SendLateness: spec.BenchSpread{N: 2048, P50: 0.012, P99: 0.31, Max: 1.2}, StampLag: spec.BenchSpread{N: 2048, P50: 0.01, P99: 0.22, Max: 3}, StampLagBy: "kernel receive time",
+			EventsPerRead: n(1.04), GCPauses: 2, GCPauseMaxMS: 0.08, SchedLatencyP99MS: 0.05, CPUSeconds: 11.23, Cores: 8, ThrottledPeriods: &zero, ThrottledS: n(0), CPUPressure: n(0.03)},
+		Files: []string{"artifacts/profile_export_aiperf.json", "artifacts/profile_export.jsonl", "artifacts/bench.json"},
+	}
+	if change != nil {
+		change(d)
+	}
+	return d
+}
+
+func TestSummaryIsTheGoldenOne(t *testing.T) {
+	n := func(v float64) *float64 { return &v }
+	inf := map[string]any{"p50": 220.0, "p90": "inf", "p99": "inf"}
+	throttled := int64(1234)
+	for name, d := range map[string]*spec.Bench{
+		"pass": benchOf(func(d *spec.Bench) {
+			d.Workers = []spec.BenchWorker{
+				{Worker: "7813343167778405249", Requests: 1024, Tokens: 130000, Share: 0.5, TTFT50MS: n(230), ITLMS: n(18.1), MaxGapMS: 91},
+				{Worker: "4744361238402357391", Requests: 1024, Failed: 3, Tokens: 130000, Share: 0.5, MaxGapMS: 2091}}
+			d.Sentinel = []spec.BenchFigure{{Name: "sentinel: first token from intended send", Unit: "ms", N: 60, Mean: n(240), P50: n(231), P90: n(280), P99: n(333), Max: n(340)}}
+			d.Schedule.SentinelRate = 1
+			d.Notes = []string{"the server leaves Nagle's algorithm on: clients that do not acknowledge at once see its first token some 40 ms late on a connection in use; this one does"}
+		}),
+		"fail": benchOf(func(d *spec.Bench) {
+			d.Verdict, d.Reason = spec.Fail, "205 of 2048 requests failed"
+			d.Requests = spec.BenchRequests{Sent: 2048, Served: 1843, Failed: 205, Failures: []spec.BenchFailure{
+				{Class: "http-status", Status: 500, Count: 200, Message: `HTTP 500: {"error":{"message":"the worker that served this request has gone away, and there was no other one to take it over in time","type":"internal_server_error"}}`},
+				{Class: "reset", Count: 5, Message: "read: connection reset by peer"}}}
+			d.Figures[2].WithFailures = inf
+		}),
+		"all-failed": benchOf(func(d *spec.Bench) {
+			d.Verdict, d.Reason = spec.Fail, "none of 20 requests was served"
+			d.Requests = spec.BenchRequests{Sent: 20, Failed: 20, Failures: []spec.BenchFailure{{Class: "connect", Count: 20, Message: "connection refused"}}}
+			d.Figures = []spec.BenchFigure{{Name: "time to first token", Unit: "ms", WithFailures: map[string]any{"p50": "inf", "p90": "inf", "p99": "inf"}}}
+			d.Workload.Input.Observed, d.Workload.Output.Observed = nil, nil
+		}),
+		"invalid": benchOf(func(d *spec.Bench) {
+			d.Verdict, d.Reason = spec.Invalid, "the client was the limit: the client's own stamps were late: p99 73.2ms by kernel receive time, where 23.1ms is allowed"
+			d.Client.Valid, d.Client.InFlight, d.Client.ThrottledPeriods, d.Client.ThrottledS = false, n(201.3), &throttled, n(45.678)
+			hint := "give the client more CPU (a request of its own, another node), or ask for less load"
+			d.Client.Reasons = []spec.BenchReason{
+				{ID: "client/late", Text: "the client's own stamps were late: p99 73.2ms by kernel receive time, where 23.1ms is allowed", Hint: hint},
+				{ID: "client/under-driven", Text: "the client held 201.3 of 256 requests in flight", Hint: hint}}
+		}),
+		"inconclusive": benchOf(func(d *spec.Bench) {
+			d.Verdict, d.Reason = spec.Inconclusive, "interrupted after 300 requests, 290 of them served"
+			d.Schedule = spec.BenchSchedule{Rate: 12.5, Pattern: "poisson", Concurrency: 64, DurationS: 60}
+			d.Client.InFlightAsked = 0
+			d.Files = nil
+		}),
+		"chunks": benchOf(func(d *spec.Bench) {
+			d.Workload.Tokens, d.Workload.Input.Observed = "chunks", nil
+			d.Notes = []string{"the server did not count the tokens of 2048 answers: they are counted as chunks, and no token figure is exact"}
+		}),
+		"no-steady": benchOf(func(d *spec.Bench) {
+			d.Client.InFlight, d.Client.Little, d.Client.ThrottledPeriods, d.Client.CPUPressure, d.Client.GCPauses = nil, nil, nil, nil, 0
+		}),
+		"definitions": benchOf(func(d *spec.Bench) {
+			d.Rosetta = []spec.BenchRosetta{
+				{Measure: "TTFT", Tool: "AIPerf", Name: "time_to_first_token", Definition: "sent to first event with text or reasoning", Unit: "ms", Mean: n(231.4), P50: n(208), P99: n(462.8)},
+				{Measure: "TTFT", Tool: "SGLang bench_serving", Name: "ttft", Definition: "sent to first event with text or reasoning", Unit: "ms", Mean: n(231.4), P50: n(208), P99: n(462.8), Caveat: "SGLang opens a connection for each request and counts that time too"},
+				{Measure: "TPOT", Tool: "AIPerf", Definition: "AIPerf calls it inter_token_latency", Unit: "ms"},
+				{Measure: "output throughput", Tool: "vLLM bench serve", Name: "output_throughput", Definition: "output tokens per second of that", Unit: "tokens/sec", Mean: n(12345.6)}}
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			writeBench(&got, d, palette{})
+			if first, _, _ := strings.Cut(got.String(), " "); first != string(d.Verdict) {
+				t.Errorf("the first word is %q, want the verdict", first)
+			}
+			for line := range strings.Lines(got.String()) {
+				if w := textWidth(strings.TrimSuffix(line, "\n")); w > 110 {
+					t.Errorf("line of %d columns: %s", w, line)
+				}
+				if strings.TrimRight(line, " \n")+"\n" != line {
+					t.Errorf("line ends in a space: %q", line)
+				}
+			}
+			golden := filepath.Join("testdata", "bench", name+".golden")
+			if *update {
+				if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+
+			// Colour changes nothing but the colour, widths included.
+			var coloured bytes.Buffer
+			writeBench(&coloured, d, palette{on: true})
+			if plain := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(coloured.String(), ""); plain != got.String() {
+				t.Errorf("with colour (-without +with):\n%s", cmp.Diff(got.String(), plain))
+			}
+		})
+	}
+}
+
+func TestDurationsHaveThreeDigitsAndNeverAThousand(t *testing.T) {
+	for _, tt := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{0, "0"}, {500, "0.50µs"}, {1234, "1.23µs"}, {9_996, "10.0µs"}, {99_960, "100µs"}, {999_499, "999µs"}, {999_500, "1.00ms"},
+		{12_345_678, "12.3ms"}, {999_499_999, "999ms"}, {999_960_000, "1.00s"}, {time.Second, "1.00s"}, {12_345 * time.Millisecond, "12.3s"},
+		{59_949 * time.Millisecond, "59.9s"}, {59_960 * time.Millisecond, "1m0s"}, {125 * time.Second, "2m5s"}, {2 * time.Hour, "2h0m0s"}, {-1234, "-1.23µs"},
+	} {
+		if got := short(tt.d); got != tt.want {
+			t.Errorf("%d ns is %q, want %q", tt.d, got, tt.want)
+		}
+	}
+	v := 1.5
+	if got := ms(&v) + " " + ms(nil); got != "1.50ms –" {
+		t.Errorf("milliseconds are %q", got)
+	}
+}
+
+func TestNumbersAreGroupedAndNoLongerThanNeeded(t *testing.T) {
+	for _, tt := range []struct {
+		v    float64
+		want string
+	}{
+		{0, "0"}, {1, "1"}, {0.5, "0.50"}, {0.0123, "0.012"}, {0.00123, "0.0012"}, {9.996, "10.0"}, {12.34, "12.3"}, {99.96, "100"}, {123.4, "123"},
+		{999.4, "999"}, {999.6, "1,000"}, {1000, "1,000"}, {1234.5, "1,234"}, {1e6, "1,000,000"}, {-1234, "-1,234"}, {-0.5, "-0.50"},
+		{math.NaN(), "–"}, {math.Inf(1), "∞"}, {math.Inf(-1), "-∞"},
+	} {
+		if got := number(tt.v); got != tt.want {
+			t.Errorf("%v is %q, want %q", tt.v, got, tt.want)
+		}
+	}
+}
+
+func TestOnlyAPassIsAPass(t *testing.T) {
+	for verdict, want := range map[spec.State]Code{
+		spec.Pass: Passed, spec.Fail: Failed, spec.Invalid: Unmeasured, spec.Inconclusive: Unmeasured, spec.Skip: Unmeasured,
+		"": Unmeasured, "something new": Unmeasured,
+	} {
+		code := Passed
+		if err := exitOf(verdict); err != nil {
+			code, _ = errors.AsType[Code](err)
+		}
+		if code != want {
+			t.Errorf("%q ends with %d, want %d", verdict, code, want)
+		}
+	}
+}
+
+func TestTheClientIsJudgedBeforeTheServer(t *testing.T) {
+	late := []spec.BenchReason{{Text: "late"}}
+	for _, tt := range []struct {
+		name        string
+		interrupted bool
+		reasons     []spec.BenchReason
+		requests    spec.BenchRequests
+		share       float64
+		grace       time.Duration
+		want        spec.State
+	}{
+		{"all served", false, nil, spec.BenchRequests{Sent: 10, Served: 10}, 0, 0, spec.Pass},
+		{"one failed", false, nil, spec.BenchRequests{Sent: 10, Served: 9, Failed: 1}, 0, 0, spec.Fail},
+		{"as many failed as are allowed", false, nil, spec.BenchRequests{Sent: 10, Served: 9, Failed: 1}, 0.1, 0, spec.Pass},
+		{"more failed than are allowed", false, nil, spec.BenchRequests{Sent: 10, Served: 8, Failed: 2}, 0.1, 0, spec.Fail},
+		{"none served is never a pass", false, nil, spec.BenchRequests{Sent: 10, Failed: 10}, 1, 0, spec.Fail},
+		{"nothing sent is never a pass", false, nil, spec.BenchRequests{}, 1, 0, spec.Inconclusive},
+		{"all given up is never a pass", false, nil, spec.BenchRequests{Sent: 10, Interrupted: 10}, 1, 0, spec.Inconclusive},
+		{"the client was the limit", false, late, spec.BenchRequests{Sent: 10, Served: 10}, 0, 0, spec.Invalid},
+		{"the client was the limit, and requests failed", false, late, spec.BenchRequests{Sent: 10, Failed: 10}, 0, 0, spec.Invalid},
+		{"the client was the limit, but the server said itself that it failed", false, late, spec.BenchRequests{Sent: 10, Failed: 10, Classes: map[string]int{"http-status": 10}}, 0, 0, spec.Fail},
+		{"the client was the limit, and the server failed as often as is allowed", false, late, spec.BenchRequests{Sent: 10, Failed: 1, Classes: map[string]int{"http-status": 1}}, 0.1, 0, spec.Invalid},
+		{"a sentinel request failed", false, nil, spec.BenchRequests{Sent: 10, Served: 10, SentinelSent: 5, SentinelFailed: 1}, 0, 0, spec.Fail},
+		{"as many sentinel requests failed as are allowed", false, nil, spec.BenchRequests{Sent: 10, Served: 10, SentinelSent: 5, SentinelFailed: 1}, 0.2, 0, spec.Pass},
+		{"interrupted", true, late, spec.BenchRequests{Sent: 10, Failed: 10}, 0, 0, spec.Inconclusive},
+		{"cut off in flight when the time is up, as was asked", false, nil, spec.BenchRequests{Sent: 10, Served: 8, Interrupted: 2}, 0, 0, spec.Pass},
+		{"unanswered in spite of a grace period", false, nil, spec.BenchRequests{Sent: 10, Served: 8, Interrupted: 2}, 1, time.Second, spec.Inconclusive},
+		{"unanswered, and others failed", false, nil, spec.BenchRequests{Sent: 10, Served: 7, Failed: 1, Interrupted: 2}, 0, time.Second, spec.Fail},
+	} {
+		d := &spec.Bench{Requests: tt.requests, Client: spec.BenchClient{Valid: tt.reasons == nil, Reasons: tt.reasons}}
+		r := &benchReport{job: &benchJob{options: &benchOptions{errorShare: tt.share, grace: seconds(tt.grace)}}, res: &load.Result{Interrupted: tt.interrupted}}
+		if got, why := r.verdict(d); got != tt.want || why == "" {
+			t.Errorf("%s: %s (%s), want %s", tt.name, got, why, tt.want)
+		}
+	}
+}
+
+func TestFilesAppearWholeOrNotAtAll(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "result.json")
+	put := func(text string, err error) error {
+		return writeWhole(path, func(w io.Writer) error {
+			_, _ = io.WriteString(w, text)
+			return err
+		})
+	}
+	if err := put("half of", errors.New("out of words")); err == nil || !strings.Contains(err.Error(), "out of words") {
+		t.Errorf("a failing writer gives %v", err)
+	}
+	if left := names(t, dir); len(left) > 0 {
+		t.Errorf("a failing writer leaves %q", left)
+	}
+	if err := put("the first", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(strings.Repeat("half of the second", 1<<16), errors.New("no more")); err == nil {
+		t.Error("a failing writer gives no error")
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "the first" {
+		t.Errorf("what was there before is now %.20q, %v", b, err)
+	}
+	if left := names(t, dir); !slices.Equal(left, []string{"result.json"}) {
+		t.Errorf("a failing writer leaves %q", left)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("others cannot read it: %v, %v", info.Mode(), err)
+	}
+	// Renaming cannot replace a folder that has something in it.
+	if err := writeWhole(filepath.Dir(path), func(io.Writer) error { return nil }); err == nil {
+		t.Error("a folder was replaced")
+	}
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+func programEnv() []string {
+	variable, value := raceSettings()
+	return append(os.Environ(), variable+"="+value)
+}
+
+// started is a run of the program that a test may interrupt.
+type started struct {
+	*exec.Cmd
+	dir            string
+	stdout, stderr bytes.Buffer
+}
+
+func startBench(t *testing.T, args ...string) *started {
+	t.Helper()
+	s := &started{dir: t.TempDir()}
+	s.Cmd = exec.Command("aicr", append([]string{"bench"}, args...)...)
+	s.Dir, s.Stdout, s.Stderr, s.Env = s.dir, &s.stdout, &s.stderr, programEnv()
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Process.Kill() })
+	return s
+}
+
+// ends waits for the end of the program, and gives its exit code.
+func (s *started) ends(t *testing.T, within time.Duration) int {
+	t.Helper()
+	stop := time.AfterFunc(within, func() { _ = s.Process.Kill() })
+	defer stop.Stop()
+	if err := s.Wait(); err != nil {
+		if _, ok := errors.AsType[*exec.ExitError](err); !ok {
+			t.Fatal(err)
+		}
+	}
+	return s.ProcessState.ExitCode()
+}
+
+func serveTruth(t *testing.T, s truth.Script) *truth.Server {
+	t.Helper()
+	srv, err := truth.NewServer(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Start(context.WithoutCancel(t.Context()), ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	return srv
+}
+
+// await waits for n requests to have come that were not probes.
+func await(t *testing.T, srv *truth.Server, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		load := 0
+		for _, r := range srv.Requests() {
+			if r.Asked != 8 {
+				load++
+			}
+		}
+		if load >= n {
+			return
+		}
+	}
+	t.Fatalf("%d requests have not come", n)
+}
+
+func TestFirstInterruptDrainsAndWritesEverything(t *testing.T) {
+	t.Parallel()
+	srv := serveTruth(t, truth.Script{TTFT: 200 * time.Millisecond, ITL: 5 * time.Millisecond})
+	run := startBench(t, "--url", srv.URL(), "-c", "4", "--until-interrupted", "--osl", "32")
+	await(t, srv, 9) // some are done, and others in flight
+	if err := run.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := run.ends(t, 20*time.Second); code != int(Interrupted) {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	if !strings.HasPrefix(run.stdout.String(), "INCONCLUSIVE  interrupted after ") {
+		t.Errorf("standard output:\n%s", &run.stdout)
+	}
+	if want := "stopping; interrupt again to exit at once\n"; run.stderr.String() != want {
+		t.Errorf("standard error is %q, want %q", &run.stderr, want)
+	}
+	if got := names(t, filepath.Join(run.dir, "artifacts")); !slices.Equal(got, []string{"bench.json", "profile_export.jsonl", "profile_export_aiperf.json"}) {
+		t.Errorf("files %q", got)
+	}
+	var profile struct {
+		Cancelled bool `json:"was_cancelled"`
+		Count     struct {
+			Avg float64 `json:"avg"`
+		} `json:"request_count"`
+	}
+	readJSON(t, filepath.Join(run.dir, "artifacts", "profile_export_aiperf.json"), &profile)
+	served := 0
+	for _, r := range srv.Requests() {
+		if r.Asked == 8 {
+			continue
+		}
+		if r.Outcome != truth.Served {
+			t.Errorf("request %d was not awaited: %s", r.Index, r.Outcome)
+		}
+		served++
+	}
+	if !profile.Cancelled || profile.Count.Avg != float64(served) {
+		t.Errorf("the export says cancelled %v with %v requests, the server %d", profile.Cancelled, profile.Count.Avg, served)
+	}
+}
+
+func TestSecondInterruptExitsAtOnce(t *testing.T) {
+	t.Parallel()
+	srv := serveTruth(t, truth.Script{Faults: []truth.Fault{{Kind: truth.Stall, Share: 1}}, Spare: 20})
+	run := startBench(t, "--url", srv.URL(), "-c", "2", "--until-interrupted", "--osl", "32")
+	for len(srv.Requests()) < 22 { // all that are spared have been served, and two stall
+		time.Sleep(5 * time.Millisecond)
+	}
+	interrupt := func() {
+		if err := run.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	interrupt()
+	time.Sleep(300 * time.Millisecond) // it waits for what will never come
+	interrupt()
+	begun := time.Now()
+	if code := run.ends(t, 20*time.Second); code != int(Interrupted) {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("it took %s to exit", took)
+	}
+	if left := names(t, run.dir); len(left) > 0 {
+		t.Errorf("it left %q", left)
+	}
+}
+
+// A client that gets a quarter of the time of its core, as one behind a CPU quota
+// does, says so and judges nobody else.
+func TestStarvedClientSaysInvalid(t *testing.T) {
+	t.Parallel()
+	srv := serveTruth(t, truth.Script{TTFT: 40 * time.Millisecond, ITL: 5 * time.Millisecond})
+	run := startBench(t, "--url", srv.URL(), "-c", "8", "--benchmark-duration", "1", "--osl", "32")
+	await(t, srv, 1)
+	for deadline := time.Now().Add(1200 * time.Millisecond); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		_ = run.Process.Signal(syscall.SIGSTOP) // fails once it has ended
+		time.Sleep(60 * time.Millisecond)
+		_ = run.Process.Signal(syscall.SIGCONT)
+	}
+	if code := run.ends(t, 20*time.Second); code != int(Unmeasured) {
+		t.Errorf("exit code %d, want 3", code)
+	}
+	if !strings.HasPrefix(run.stdout.String(), "INVALID  the client was the limit: ") {
+		t.Errorf("standard output:\n%s", &run.stdout)
+	}
+	var doc spec.Bench
+	readJSON(t, filepath.Join(run.dir, "artifacts", "bench.json"), &doc)
+	if doc.Verdict != spec.Invalid || doc.Client.Valid || len(doc.Client.Reasons) == 0 {
+		t.Errorf("the document says %s, with a client of %+v", doc.Verdict, doc.Client)
+	}
+}
+
+// An interrupt while the first answer is awaited, which a cold server may take
+// minutes for, ends the wait.
+func TestInterruptEndsTheProbe(t *testing.T) {
+	t.Parallel()
+	srv := serveTruth(t, truth.Script{TTFT: time.Hour})
+	run := startBench(t, "--url", srv.URL())
+	for len(srv.Requests()) == 0 {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := run.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := run.ends(t, 20*time.Second); code != int(Interrupted) {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	if strings.Contains(run.stderr.String(), "error:") || run.stdout.Len() > 0 {
+		t.Errorf("it said %s%s", &run.stdout, &run.stderr)
+	}
+	if left := names(t, run.dir); len(left) > 0 {
+		t.Errorf("it left %q", left)
+	}
+}
+
+func readJSON(t *testing.T, path string, v any) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// session is one call in a console block of a page: what is typed, what the
+// page shows of the answer, and the exit code.
+type session struct {
+	line    int
+	command string
+	output  []string
+	code    int
+}
+
+// sessions reads the calls of the demo from a page. An exit code other than 0
+// is shown in the page as a shell shows it: "$ echo $?" and the number.
+func sessions(t *testing.T, page string) []session {
+	t.Helper()
+	var all []session
+	inside, asked := false, false
+	for i, line := range strings.Split(page, "\n") {
+		command, typed := strings.CutPrefix(line, "$ ")
+		last := len(all) - 1
+		switch {
+		case line == "```console":
+			inside, asked = true, false
+		case line == "```":
+			inside = false
+		case !inside:
+		case typed && command == "echo $?":
+			asked = true
+		case typed:
+			asked = false
+			all = append(all, session{line: i + 1, command: command})
+		case last < 0:
+		case asked:
+			if _, err := fmt.Sscan(line, &all[last].code); err != nil {
+				t.Fatalf("docs/bench.md:%d: %q is no exit code", i+1, line)
+			}
+		default:
+			all[last].output = append(all[last].output, line)
+		}
+	}
+	return all
+}
+
+func TestPageShowsWhatTheProgramDoes(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/bench.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	played := 0
+	for _, s := range sessions(t, string(page)) {
+		if !strings.HasPrefix(s.command, "aicr bench --demo") {
+			continue
+		}
+		played++
+		t.Run(fmt.Sprintf("line %d", s.line), func(t *testing.T) {
+			t.Parallel()
+			var out []byte
+			code := 0
+			measured(func() string {
+				cmd := exec.Command("sh", "-c", s.command)
+				cmd.Dir, cmd.Env = t.TempDir(), programEnv()
+				var err error
+				out, err = cmd.CombinedOutput()
+				if cmd.ProcessState == nil {
+					t.Fatal(err)
+				}
+				code = cmd.ProcessState.ExitCode()
+				return string(out)
+			}, func() {})
+			if code != s.code {
+				t.Fatalf("%s: exit code %d, the page says %d:\n%s", s.command, code, s.code, out)
+			}
+			if missing := unshown(s.output, strings.Split(string(out), "\n")); len(missing) > 0 {
+				t.Errorf("%s: the page shows, but the program does not print:\n%s\nbut:\n%s", s.command, strings.Join(missing, "\n"), out)
+			}
+		})
+	}
+	if played < 4 {
+		t.Errorf("the page has %d calls of the demo, which is not worth a test", played)
+	}
+}
+
+// unshown lists the lines of a page that the program's answer does not have, in
+// their order. Lines are compared up to their first number, since every run has
+// others.
+func unshown(page, answer []string) []string {
+	before := func(line string) string {
+		if i := strings.IndexAny(line, "0123456789█"); i >= 0 {
+			line = line[:i]
+		}
+		return strings.Join(strings.Fields(line), " ")
+	}
+	var missing []string
+	at := 0
+	for _, line := range page {
+		if line == "…" || before(line) == "" {
+			continue
+		}
+		i := slices.IndexFunc(answer[at:], func(a string) bool { return before(a) == before(line) })
+		if i < 0 {
+			missing = append(missing, line)
+			continue
+		}
+		at += i + 1
+	}
+	return missing
+}

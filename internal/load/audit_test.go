@@ -1,0 +1,341 @@
+package load_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"aicr/internal/load"
+	"aicr/internal/sim/truth"
+)
+
+// files is a machine's file tree.
+func files(content map[string]string) fstest.MapFS {
+	tree := fstest.MapFS{}
+	for name, text := range content {
+		tree[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return tree
+}
+
+// The CPU quota's statistics are found in either version's cgroup, the nearest
+// that tells them.
+func TestThrottlingIsRead(t *testing.T) {
+	const v2 = "usage_usec 9\nuser_usec 5\nnr_periods 10\nnr_throttled 3\nthrottled_usec 1500\nnr_bursts 0\n"
+	const v1 = "nr_periods 20\nnr_throttled 4\nthrottled_time 7000\n"
+	fromV2 := &load.Throttling{Periods: 10, Throttled: 3, Time: 1500 * time.Microsecond}
+	fromV1 := &load.Throttling{Periods: 20, Throttled: 4, Time: 7 * time.Microsecond}
+	tests := map[string]struct {
+		tree map[string]string
+		want *load.Throttling
+	}{
+		"version 2": {map[string]string{
+			"proc/self/cgroup": "0::/kubepods/pod1\n", "sys/fs/cgroup/kubepods/pod1/cpu.stat": v2,
+			"sys/fs/cgroup/cpu.stat": "usage_usec 1\n"}, fromV2},
+		"version 2, own namespace": {map[string]string{
+			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.stat": v2}, fromV2},
+		"version 1": {map[string]string{
+			"proc/self/cgroup": "9:name=systemd:/\n4:cpu,cpuacct:/docker/a\n",
+			"sys/fs/cgroup/cpu,cpuacct/docker/a/cpu.stat": v1, "sys/fs/cgroup/cpu,cpuacct/cpu.stat": "nr_periods 1\n"}, fromV1},
+		"version 1, own namespace": {map[string]string{
+			"proc/self/cgroup": "4:cpu,cpuacct:/docker/a\n", "sys/fs/cgroup/cpu,cpuacct/cpu.stat": v1}, fromV1},
+		"version 1, linked": {map[string]string{
+			"proc/self/cgroup": "4:cpuacct,cpu:/a\n", "sys/fs/cgroup/cpu/a/cpu.stat": v1}, fromV1},
+		"both": {map[string]string{
+			"proc/self/cgroup": "0::/a\n1:cpu:/a\n", "sys/fs/cgroup/cpu/a/cpu.stat": v1,
+			"sys/fs/cgroup/unified/a/cpu.stat": v2}, fromV1},
+		"the accounting alone": {map[string]string{
+			"proc/self/cgroup": "2:cpuacct:/\n", "sys/fs/cgroup/cpuacct/cpu.stat": v1}, nil},
+		"root, no quota": {map[string]string{
+			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.stat": "usage_usec 9\n"}, nil},
+		"not numbers": {map[string]string{
+			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.stat": "nr_periods many\n\n \n"}, nil},
+		"broken line":   {map[string]string{"proc/self/cgroup": "0\n:\n"}, nil},
+		"no such thing": {map[string]string{}, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, load.ReadThrottling(files(tt.tree))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	if load.ReadThrottling(nil) != nil || load.ReadPressure(nil) != nil {
+		t.Error("a machine that must not be looked at was")
+	}
+}
+
+// CPU pressure is that of the cgroup, or else of the whole machine.
+func TestPressureIsRead(t *testing.T) {
+	const text = "some avg10=52.44 avg60=50.74 avg300=49.53 total=%d\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=1\n"
+	second := time.Second
+	tests := map[string]struct {
+		tree map[string]string
+		want *time.Duration
+	}{
+		"of the cgroup": {map[string]string{"proc/self/cgroup": "0::/a\n",
+			"sys/fs/cgroup/a/cpu.pressure": fmt.Sprintf(text, 1_000_000), "proc/pressure/cpu": fmt.Sprintf(text, 7)}, &second},
+		"of the machine": {map[string]string{"proc/self/cgroup": "1:cpu:/\n", "proc/pressure/cpu": fmt.Sprintf(text, 1_000_000)}, &second},
+		"an old kernel":  {map[string]string{"proc/pressure/cpu": "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000"}, &second},
+		"full alone":     {map[string]string{"proc/pressure/cpu": "full avg10=0.00 total=5\n"}, nil},
+		"not told":       {map[string]string{"proc/self/cgroup": "0::/\n"}, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, load.ReadPressure(files(tt.tree))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The client is blamed for what it did, and for nothing else.
+func TestTheClientIsBlamedForItsOwn(t *testing.T) {
+	const ttft = 200 * ms // stamps may be late by 20 ms
+	closed := load.Schedule{Users: 100, Count: 1000}
+	open, capped := load.Schedule{Rate: 50, Count: 1000}, load.Schedule{Rate: 50, Users: 10, Count: 1000}
+	healthy := load.Audit{Asked: 100, InFlight: 99.9, Little: 99.9, Steady: 10 * time.Second,
+		StampLag: load.Spread{N: 1000, P99: 2 * ms}, Lateness: load.Spread{N: 1000, P99: ms}}
+	with := func(change func(*load.Audit)) load.Audit {
+		a := healthy
+		change(&a)
+		return a
+	}
+	served := load.Record{Sent: 1, FirstByte: 2, FirstContent: 3, End: 4, Phase: load.Steady}
+	tests := map[string]struct {
+		audit   load.Audit
+		main    load.Schedule
+		records []load.Record
+		want    []string
+	}{
+		"healthy":               {audit: healthy, main: closed},
+		"under-driven":          {with(func(a *load.Audit) { a.InFlight = 94.9 }), closed, nil, []string{"client/under-driven"}},
+		"just enough":           {audit: with(func(a *load.Audit) { a.InFlight = 95 }), main: closed},
+		"no steady part":        {audit: with(func(a *load.Audit) { a.InFlight, a.Steady = math.NaN(), 0 }), main: closed},
+		"too short to tell":     {audit: with(func(a *load.Audit) { a.InFlight, a.Steady = 40, 199*ms }), main: closed},
+		"refused connections":   {audit: with(func(a *load.Audit) { a.InFlight = 40 }), main: closed, records: []load.Record{{Class: load.Connect}}},
+		"out of descriptors":    {healthy, closed, []load.Record{{Class: load.Connect, Flags: load.Exhausted}}, []string{"client/under-driven"}},
+		"late stamps":           {with(func(a *load.Audit) { a.StampLag.P99 = 21 * ms }), closed, nil, []string{"client/late"}},
+		"stamps within limit":   {audit: with(func(a *load.Audit) { a.StampLag.P99 = 20 * ms }), main: closed},
+		"late and under-driven": {with(func(a *load.Audit) { a.StampLag.P99, a.InFlight = time.Second, 10 }), closed, nil, []string{"client/late", "client/under-driven"}},
+		"closed, sends late":    {audit: with(func(a *load.Audit) { a.Lateness.P99 = time.Second }), main: closed},
+		"open, sends late":      {with(func(a *load.Audit) { a.Asked, a.Lateness.P99 = 0, 21*ms }), open, nil, []string{"client/under-driven"}},
+		"open, within limit":    {audit: with(func(a *load.Audit) { a.Asked, a.Lateness.P99 = 0, 20*ms }), main: open},
+		"open, few in flight":   {audit: with(func(a *load.Audit) { a.Asked, a.InFlight = 0, 1 }), main: open},
+		"capped, sends late":    {audit: with(func(a *load.Audit) { a.Asked, a.Lateness.P99 = 0, time.Minute }), main: capped},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			res := &load.Result{Log: load.NewLog(append([]load.Record{served}, tt.records...), nil, nil)}
+			var got []string
+			for _, r := range load.Judge(tt.audit, &load.Plan{Main: tt.main}, res, ttft) {
+				got = append(got, r.ID)
+				if r.Text == "" || r.Hint == "" {
+					t.Errorf("%+v", r)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("blamed for %v, want %v", got, tt.want)
+			}
+		})
+	}
+	// Where nothing was answered there is no stamp to be late.
+	late := with(func(a *load.Audit) { a.StampLag.P99 = time.Second })
+	if got := load.Judge(late, &load.Plan{Main: closed}, &load.Result{Log: load.NewLog(nil, nil, nil)}, 0); got != nil {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestLagLimit(t *testing.T) {
+	for ttft, want := range map[time.Duration]time.Duration{
+		0: 10 * ms, 100 * ms: 10 * ms, 200 * ms: 20 * ms, 500 * ms: 50 * ms, time.Minute: 50 * ms,
+	} {
+		if got := load.LagLimit(ttft); got != want {
+			t.Errorf("beside %v: %v, want %v", ttft, got, want)
+		}
+	}
+}
+
+// The child of the starvation test is this binary again, with these set.
+const (
+	starvedURL  = "AICR_TEST_STARVED_URL"
+	starvedWire = "AICR_TEST_STARVED_WIRE"
+)
+
+// childReport is what the child says of itself.
+type childReport struct {
+	Reasons   []load.Reason
+	Throttled *load.Throttling
+	InFlight  float64
+	StampLag  load.Spread
+	Failed    int
+}
+
+// TestStarvedChild is no test of its own: it is the client that
+// TestAStarvedClientSaysSo starves.
+func TestStarvedChild(t *testing.T) {
+	url := os.Getenv(starvedURL)
+	if url == "" {
+		t.Skip("run by TestAStarvedClientSaysSo")
+	}
+	p := planFor(t, url, 256, 1, 24)
+	p.Work = worksOf(t, 32, 24)
+	p.Main = load.Schedule{Users: 256, Duration: 2 * time.Second}
+	p.Grace, p.Host = 100*ms, os.DirFS("/")
+	p.Wire = load.LoopWire
+	if os.Getenv(starvedWire) == wireNames[load.GoroutineWire] {
+		p.Wire = load.GoroutineWire
+	}
+	// Ready: from here on the parent may take the processor away.
+	fmt.Println("ready")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	res := mustRun(t, p)
+	out := childReport{Reasons: res.Audit.Reasons, Throttled: res.Audit.Throttled, InFlight: res.Audit.InFlight, StampLag: res.Audit.StampLag}
+	if math.IsNaN(out.InFlight) {
+		out.InFlight = -1 // JSON has no NaN
+	}
+	for r := range res.Log.All() {
+		if !r.OK() && r.Class != load.Interrupt {
+			out.Failed++
+		}
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(string(b))
+}
+
+// runChild runs the child and lets starve at it, if it is not nil, once it is
+// ready to send.
+func runChild(t *testing.T, url string, wire load.WireKind, starve func(pid int) (end func())) childReport {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStarvedChild$", "-test.timeout=120s")
+	cmd.Env = append(os.Environ(), starvedURL+"="+url, starvedWire+"="+wireNames[wire])
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end := func() {}
+	var report childReport
+	told := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		switch line := lines.Text(); {
+		case line == "ready":
+			if starve != nil {
+				end = starve(cmd.Process.Pid)
+			}
+			if _, err := in.Write([]byte("\n")); err != nil {
+				t.Error(err)
+			}
+		case strings.HasPrefix(line, "{"):
+			if err := json.Unmarshal([]byte(line), &report); err != nil {
+				t.Error(err)
+			}
+			told = true
+		}
+	}
+	end()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if !told {
+		t.Fatal("the child said nothing")
+	}
+	return report
+}
+
+// starveAt leaves a process a twentieth of a core: by a cgroup's quota where one
+// can be made, or else by stopping it most of the time.
+func starveAt(t *testing.T) (how string, starve func(pid int) (end func())) {
+	name := fmt.Sprintf("aicr-test-%d", os.Getpid())
+	for _, group := range []struct{ how, dir, file, quota string }{
+		{"cgroup version 1", "/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "5000"},
+		{"cgroup version 2", "/sys/fs/cgroup", "cpu.max", "5000 100000"},
+	} {
+		dir := filepath.Join(group.dir, name)
+		if os.Mkdir(dir, 0o755) != nil {
+			continue
+		}
+		t.Cleanup(func() { _ = os.Remove(dir) })
+		if os.WriteFile(filepath.Join(dir, group.file), []byte(group.quota), 0) != nil {
+			continue
+		}
+		return group.how, func(pid int) func() {
+			if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+				t.Errorf("moving the child: %v", err)
+			}
+			return func() {}
+		}
+	}
+	return "signals", func(pid int) func() {
+		over, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
+				time.Sleep(95 * ms)
+				_ = syscall.Kill(pid, syscall.SIGCONT)
+				select {
+				case <-over:
+					return
+				case <-time.After(5 * ms):
+				}
+			}
+		}()
+		return func() { close(over); <-ended }
+	}
+}
+
+// A client that is given a twentieth of a core says that its figures are its
+// own; the same client with a core to itself does not.
+func TestAStarvedClientSaysSo(t *testing.T) {
+	srv := serve(t, truth.Script{TTFT: 200 * ms, TTFTSpread: 20 * ms, ITL: 20 * ms, HeadersFirst: true})
+	how, starve := starveAt(t)
+	for _, wire := range plainWires {
+		t.Run(wireNames[wire], func(t *testing.T) {
+			starved := runChild(t, srv.URL(), wire, starve)
+			t.Logf("by %s: %+v", how, starved)
+			if len(starved.Reasons) == 0 {
+				t.Errorf("starved by %s, it says nothing", how)
+			}
+			if how != "signals" && (starved.Throttled == nil || starved.Throttled.Throttled == 0) {
+				t.Errorf("its quota is not in the audit: %+v", starved.Throttled)
+			}
+			// The machine is shared: one quiet run of three is enough.
+			var fed childReport
+			for range 3 {
+				if fed = runChild(t, srv.URL(), wire, nil); len(fed.Reasons) == 0 {
+					break
+				}
+			}
+			t.Logf("fed: %+v", fed)
+			if len(fed.Reasons) != 0 || fed.Failed != 0 {
+				t.Errorf("with a processor: %+v", fed)
+			}
+		})
+	}
+}

@@ -1,0 +1,382 @@
+package load_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"aicr/internal/load"
+	"aicr/internal/load/workload"
+	"aicr/internal/sim/truth"
+)
+
+// asking is the spec of a probe: the model that the truth serves, and every
+// optional field.
+func asking() workload.Spec {
+	return workload.Spec{Model: truth.DefaultModel, Seed: 1, Count: 10, Fields: workload.AllFields(),
+		InputTokens: workload.Length{Mean: 200}, OutputTokens: workload.Length{Mean: 64}}
+}
+
+func examine(t *testing.T, o load.TargetOptions, spec workload.Spec) (*load.Probe, *load.Target, error) {
+	t.Helper()
+	target, err := load.NewTarget(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := load.Examine(t.Context(), target, spec, 20*time.Second)
+	return p, target, err
+}
+
+// Each field that a server refuses is found, named with the server's words, and
+// left out; those that it takes stay.
+func TestProbeFindsRefusedFields(t *testing.T) {
+	drop := map[string]func(*workload.Fields){
+		"nvext":          func(f *workload.Fields) { f.WorkerID = false },
+		"ignore_eos":     func(f *workload.Fields) { f.IgnoreEOS = false },
+		"min_tokens":     func(f *workload.Fields) { f.MinTokens = false },
+		"stream_options": func(f *workload.Fields) { f.IncludeUsage = false },
+	}
+	for _, refused := range [][]string{
+		nil, {"nvext"}, {"ignore_eos"}, {"min_tokens"}, {"stream_options"},
+		{"ignore_eos", "min_tokens"}, {"nvext", "stream_options"}, {"nvext", "ignore_eos", "min_tokens", "stream_options"},
+	} {
+		t.Run(strings.Join(refused, " "), func(t *testing.T) {
+			srv := serve(t, truth.Script{Refuse: refused, Workers: 2})
+			p, _, err := examine(t, load.TargetOptions{URL: srv.URL()}, asking())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := workload.AllFields()
+			for _, name := range refused {
+				drop[name](&want)
+			}
+			if diff := cmp.Diff(want, p.Fields); diff != "" {
+				t.Error(diff)
+			}
+			var named []string
+			for _, r := range p.Refused {
+				named = append(named, r.Field)
+				if !strings.Contains(r.Message, "Unsupported parameter(s): ") || !strings.Contains(r.Message, r.Field) {
+					t.Errorf("%+v", r)
+				}
+			}
+			slices.Sort(named)
+			if !slices.Equal(named, slices.Sorted(slices.Values(refused))) {
+				t.Errorf("named %v of %v", named, refused)
+			}
+			if p.Usage != want.IncludeUsage || p.Workers != want.WorkerID || p.Calibrated != want.IncludeUsage {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+}
+
+// A server that refuses without a word about which loses one field after the
+// other, the rarest first, until it is content.
+func TestProbeTriesWhenNothingIsNamed(t *testing.T) {
+	f := newFront(t, plainHTTP, truth.Script{}, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(body), "min_tokens") {
+				http.Error(w, "bad request", http.StatusUnprocessableEntity)
+				return
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			h.ServeHTTP(w, r)
+		})
+	})
+	p, _, err := examine(t, load.TargetOptions{URL: f.URL}, asking())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := workload.Fields{IncludeUsage: true, Temperature0: true}
+	if diff := cmp.Diff(want, p.Fields); diff != "" || len(p.Refused) != 3 {
+		t.Errorf("%v\n%s", p.Refused, diff)
+	}
+}
+
+// The probe learns how the server counts: here a word a token, and two for the
+// template.
+func TestProbeCalibratesOnTheServersCount(t *testing.T) {
+	srv := serve(t, truth.Script{})
+	for _, mean := range []int{20, 200, 3000} {
+		spec := asking()
+		spec.InputTokens.Mean = mean
+		p, target, err := examine(t, load.TargetOptions{URL: srv.URL()}, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Calibration != (workload.Calibration{Overhead: 2, PerWord: 1}) || !p.Calibrated || !p.Usage {
+			t.Fatalf("%+v", p)
+		}
+		if p.Asked != p.Got || p.Asked == 0 {
+			t.Errorf("asked for %d tokens, got %d", p.Asked, p.Got)
+		}
+		spec.Calibration, spec.Fields = p.Calibration, p.Fields
+		work, err := workload.Synthetic(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := mustRun(t, &load.Plan{Target: target, Work: work, Main: load.Schedule{Users: 2, Count: 10}, Timeout: time.Minute})
+		for r := range res.Log.All() {
+			if r.PromptTokens != int32(mean) || !r.OK() {
+				t.Fatalf("asked for %d tokens in, the server counted %d (%v)", mean, r.PromptTokens, r.Class)
+			}
+		}
+	}
+}
+
+// The server's habit is found where the answers are quick enough to show it. A
+// busy machine can hide it once, so it may be looked for again.
+func TestProbeFindsNagle(t *testing.T) {
+	tests := map[string]struct {
+		script truth.Script
+		want   load.Nagle
+	}{
+		"on":          {truth.Script{Nagle: true, TTFT: 2 * ms}, load.NagleOn},
+		"off":         {truth.Script{HeadersFirst: true, TTFT: 2 * ms}, load.NagleOff},
+		"too slow":    {truth.Script{Nagle: true, TTFT: 120 * ms, ITL: 60 * ms}, load.NagleUnknown},
+		"slow, quick": {truth.Script{HeadersFirst: true, TTFT: 120 * ms, ITL: ms}, load.NagleOff},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			srv := serve(t, tt.script)
+			var got load.Nagle
+			for range 5 {
+				p, _, err := examine(t, load.TargetOptions{URL: srv.URL()}, asking())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got = p.Nagle; got == tt.want {
+					return
+				}
+			}
+			t.Errorf("found %v, want %v", got, tt.want)
+		})
+	}
+}
+
+// What stands in the way of a probe is told in one failure, with the server's
+// words and within two seconds.
+func TestProbeTellsWhatIsWrong(t *testing.T) {
+	page := func(status int, kind, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if kind != "" {
+				w.Header().Set("Content-Type", kind)
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	tests := map[string]struct {
+		script  truth.Script
+		answer  http.HandlerFunc // instead of the script
+		url     string
+		model   string
+		class   load.Class
+		status  int
+		message string
+		models  []string
+	}{
+		"no API key":      {script: truth.Script{APIKey: "k"}, class: load.HTTPStatus, status: 401, message: "Incorrect API key provided"},
+		"another model":   {model: "other", class: load.HTTPStatus, status: 404, message: "Model not found", models: []string{truth.DefaultModel}},
+		"no model at all": {answer: page(404, "", ""), class: load.HTTPStatus, status: 404, message: "(empty body)"},
+		"page of HTML":    {answer: page(200, "text/html", "<html>It works</html>"), class: load.BadStream, status: 200, message: "(a page of HTML)"},
+		"HTML error":      {answer: page(502, "text/html", "<html>Bad gateway</html>"), class: load.HTTPStatus, status: 502, message: "HTTP 502: (a page of HTML)"},
+		"empty body":      {answer: page(200, "text/event-stream", ""), class: load.NoTokens, status: 200, message: "without any content"},
+		"one JSON":        {answer: page(200, "application/json", `{"choices":[]}`), class: load.BadStream, status: 200, message: `no event stream: {"choices":[]}`},
+		"all fields bad":  {answer: page(400, "application/json", `{"message":"prompt too long"}`), class: load.HTTPStatus, status: 400, message: "prompt too long"},
+		"refused":         {url: closed.URL, class: load.Connect, message: "connection refused"},
+		"no such host":    {url: "http://nowhere.invalid", class: load.Connect, message: "nowhere.invalid"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var wrap func(http.Handler) http.Handler
+			if tt.answer != nil {
+				wrap = func(http.Handler) http.Handler { return tt.answer }
+			}
+			url := tt.url
+			if url == "" {
+				url = newFront(t, plainHTTP, tt.script, wrap).URL
+			}
+			spec := asking()
+			if tt.model != "" {
+				spec.Model = tt.model
+			}
+			begun := time.Now()
+			_, _, err := examine(t, load.TargetOptions{URL: url}, spec)
+			if took := time.Since(begun); took > 10*time.Second {
+				t.Errorf("took %v", took)
+			}
+			f, ok := errors.AsType[*load.Failure](err)
+			if !ok {
+				t.Fatalf("%T: %v", err, err)
+			}
+			if f.Class != tt.class || f.Status != tt.status || !strings.Contains(f.Message, tt.message) {
+				t.Errorf("%v %d %q", f.Class, f.Status, f.Message)
+			}
+			if diff := cmp.Diff(tt.models, f.Models); tt.models != nil && diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Without a model's name the server's only one is taken.
+func TestProbeTakesTheOnlyModel(t *testing.T) {
+	srv := serve(t, truth.Script{Model: "the/one"})
+	spec := asking()
+	spec.Model = ""
+	p, _, err := examine(t, load.TargetOptions{URL: srv.URL()}, spec)
+	if err != nil || p.Model != "the/one" {
+		t.Errorf("%+v %v", p, err)
+	}
+}
+
+// A workload that is replayed is sent as it is: nothing is fitted, and what is
+// found out is told of it.
+func TestKnockSendsTheWorkloadsOwn(t *testing.T) {
+	const inputs = `{"data":[{"session_id":"a","payloads":[
+		{"model":"truth","messages":[{"role":"user","content":"one two three"}],"stream":true,"max_tokens":5,"stream_options":{"include_usage":true}}]}]}`
+	work, err := workload.ReadInputs(strings.NewReader(inputs), "inputs.json", workload.Replay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := serve(t, truth.Script{HeadersFirst: true})
+	target, err := load.NewTarget(load.TargetOptions{URL: srv.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := load.Knock(t.Context(), target, work, 20*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Asked != 5 || p.Got != 5 || !p.Usage || p.FirstAnswer <= 0 || p.Requests != srv.Truth().Requests {
+		t.Errorf("%+v, the server saw %d", p, srv.Truth().Requests)
+	}
+	for _, r := range srv.Requests() {
+		if r.Prompt != 5 || r.Asked != 5 {
+			t.Errorf("the server was asked %+v", r)
+		}
+	}
+	if _, err := load.Knock(t.Context(), target, worksOf(t, 32, 2), 20*time.Second); err != nil {
+		t.Error(err)
+	}
+	other := serve(t, truth.Script{Model: "other"})
+	if target, err = load.NewTarget(load.TargetOptions{URL: other.URL()}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = load.Knock(t.Context(), target, work, 20*time.Second)
+	if f, ok := errors.AsType[*load.Failure](err); !ok || f.Status != 404 || !slices.Equal(f.Models, []string{"other"}) {
+		t.Errorf("%+v", err)
+	}
+}
+
+// A server that insists on HTTP/2 is found out, and spoken to in it.
+func TestProbeFindsHTTP2(t *testing.T) {
+	t.Run("TLS", func(t *testing.T) {
+		f := newFront(t, tlsHTTP2, truth.Script{}, nil, func(s *httptest.Server) {
+			s.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+				if slices.Contains(hello.SupportedProtos, "h2") {
+					return nil, nil
+				}
+				c := s.TLS.Clone()
+				c.GetConfigForClient = nil
+				c.NextProtos = []string{"none of yours"} // crypto/tls lets http/1.1 through where there is only h2
+				return c, nil
+			}}
+		})
+		checkHTTP2(t, f.options(tlsHTTP), f)
+	})
+	t.Run("plain, a frame", func(t *testing.T) {
+		f := newFront(t, plainH2, truth.Script{}, nil)
+		// As nghttp2 does: its settings at once, and a good-bye to whoever does not
+		// begin as HTTP/2 does.
+		url := rawServer(t, func(c net.Conn) {
+			first := make([]byte, 24)
+			if _, err := io.ReadFull(c, first); err != nil {
+				return
+			}
+			if !strings.HasPrefix(string(first), "PRI * HTTP/2.0") {
+				_, _ = c.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"))
+				return
+			}
+			there, err := net.Dial("tcp", f.Listener.Addr().String())
+			if err != nil {
+				return
+			}
+			defer there.Close()
+			_, _ = there.Write(first)
+			go func() { _, _ = io.Copy(there, c); there.Close() }()
+			_, _ = io.Copy(c, there)
+		})
+		o := f.options(plainHTTP)
+		o.URL = url
+		checkHTTP2(t, o, f)
+	})
+}
+
+func checkHTTP2(t *testing.T, o load.TargetOptions, f *front) {
+	t.Helper()
+	if o.HTTP2 {
+		t.Fatal("it was told beforehand")
+	}
+	p, target, err := examine(t, o, asking())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Calibration != (workload.Calibration{Overhead: 2, PerWord: 1}) {
+		t.Errorf("%+v", p)
+	}
+	seen, _ := f.asked()
+	for _, r := range seen {
+		if r.ProtoMajor != 2 {
+			t.Errorf("%s %s", r.Proto, r.URL)
+		}
+	}
+	res := mustRun(t, planTo(t, target, load.Schedule{Users: 2, Count: 4}, 2))
+	if got := countClasses(res.Log); got[load.OK] != 4 || res.Wire != "HTTP/2 by net/http" {
+		t.Errorf("%s: %v", res.Wire, got)
+	}
+}
+
+// A cold server is waited for, once: asked again, it would be slower yet.
+func TestProbeWaitsForASlowFirstAnswer(t *testing.T) {
+	inVirtualTime(t, truth.Script{TTFT: 10 * time.Minute}, func(t *testing.T, h *truth.Handler, target *load.Target) {
+		begun := time.Now()
+		p, err := load.Examine(t.Context(), target, asking(), 15*time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.FirstAnswer != 10*time.Minute || p.Requests != h.Truth().Requests || h.Truth().PeakInFlight != 1 {
+			t.Errorf("%+v, the server saw %d", p, h.Truth().Requests)
+		}
+		if got, want := time.Since(begun), time.Duration(p.Requests)*10*time.Minute; got != want {
+			t.Errorf("%d requests in %v", p.Requests, got)
+		}
+	})
+	inVirtualTime(t, truth.Script{TTFT: 10 * time.Minute}, func(t *testing.T, h *truth.Handler, target *load.Target) {
+		begun := time.Now()
+		_, err := load.Examine(t.Context(), target, asking(), time.Minute)
+		f, ok := errors.AsType[*load.Failure](err)
+		if !ok || f.Class != load.Timeout || time.Since(begun) != time.Minute {
+			t.Errorf("%+v after %v", err, time.Since(begun))
+		}
+		synctest.Wait()
+		if n := h.Truth().Requests; n != 1 {
+			t.Errorf("the server was asked %d times", n)
+		}
+	})
+}
