@@ -115,6 +115,9 @@ func TestTheClientIsBlamedForItsOwn(t *testing.T) {
 		return a
 	}
 	served := load.Record{Sent: 1, FirstByte: 2, FirstContent: 3, End: 4, Phase: load.Steady}
+	late := load.Record{Intended: 1, Sent: int64(30 * ms), FirstByte: int64(40 * ms), End: int64(50 * ms), Phase: load.Steady}
+	slow := late
+	slow.Connect = int64(20 * ms) // opening a connection is not the client's lateness
 	tests := map[string]struct {
 		audit   load.Audit
 		main    load.Schedule
@@ -132,7 +135,9 @@ func TestTheClientIsBlamedForItsOwn(t *testing.T) {
 		"stamps within limit":   {audit: with(func(a *load.Audit) { a.StampLag.P99 = 20 * ms }), main: closed},
 		"late and under-driven": {with(func(a *load.Audit) { a.StampLag.P99, a.InFlight = time.Second, 10 }), closed, nil, []string{"client/late", "client/under-driven"}},
 		"closed, sends late":    {audit: with(func(a *load.Audit) { a.Lateness.P99 = time.Second }), main: closed},
-		"open, sends late":      {with(func(a *load.Audit) { a.Asked, a.Lateness.P99 = 0, 21*ms }), open, nil, []string{"client/under-driven"}},
+		"open, sends late":      {with(func(a *load.Audit) { a.Asked, a.Lateness.P99 = 0, 21*ms }), open, []load.Record{late, late}, []string{"client/under-driven"}},
+		"open, one send late":   {audit: with(func(a *load.Audit) { a.Asked, a.Lateness.P99 = 0, 21*ms }), main: open, records: []load.Record{late}},
+		"open, connects slowly": {audit: with(func(a *load.Audit) { a.Asked, a.Lateness.P99 = 0, 21*ms }), main: open, records: []load.Record{slow, slow}},
 		"open, within limit":    {audit: with(func(a *load.Audit) { a.Asked, a.Lateness.P99 = 0, 20*ms }), main: open},
 		"open, few in flight":   {audit: with(func(a *load.Audit) { a.Asked, a.InFlight = 0, 1 }), main: open},
 		"capped, sends late":    {audit: with(func(a *load.Audit) { a.Asked, a.Lateness.P99 = 0, time.Minute }), main: capped},
@@ -153,8 +158,8 @@ func TestTheClientIsBlamedForItsOwn(t *testing.T) {
 		})
 	}
 	// Where nothing was answered there is no stamp to be late.
-	late := with(func(a *load.Audit) { a.StampLag.P99 = time.Second })
-	if got := load.Judge(late, &load.Plan{Main: closed}, &load.Result{Log: load.NewLog(nil, nil, nil)}, 0); got != nil {
+	silent := with(func(a *load.Audit) { a.StampLag.P99 = time.Second })
+	if got := load.Judge(silent, &load.Plan{Main: closed}, &load.Result{Log: load.NewLog(nil, nil, nil)}, 0); got != nil {
 		t.Errorf("%v", got)
 	}
 }
@@ -193,14 +198,14 @@ func TestStarvedChild(t *testing.T) {
 	}
 	p := planFor(t, url, 256, 1, 24)
 	p.Work = worksOf(t, 32, 24)
-	p.Main = load.Schedule{Users: 256, Duration: 2 * time.Second}
+	p.Main = load.Schedule{Users: 256, Duration: 1500 * ms}
 	p.Grace, p.Host = 100*ms, os.DirFS("/")
 	p.Wire = load.LoopWire
 	if os.Getenv(starvedWire) == wireNames[load.GoroutineWire] {
 		p.Wire = load.GoroutineWire
 	}
 	// Ready: from here on the parent may take the processor away.
-	fmt.Println("ready")
+	fmt.Fprintln(os.Stdout, "ready")
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +223,7 @@ func TestStarvedChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println(string(b))
+	fmt.Fprintln(os.Stdout, string(b))
 }
 
 // runChild runs the child and lets starve at it, if it is not nil, once it is

@@ -58,8 +58,6 @@ type clock struct{ epoch time.Time }
 
 func (c clock) now() int64 { return int64(time.Since(c.epoch)) + 1 }
 
-func (c clock) at(stamp int64) time.Time { return c.epoch.Add(time.Duration(stamp - 1)) }
-
 const never = int64(math.MaxInt64)
 
 // Run carries out the plan. A cancelled ctx stops the sending; what is in flight

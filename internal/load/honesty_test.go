@@ -58,7 +58,7 @@ func inVirtualTime(t *testing.T, s truth.Script, f func(t *testing.T, h *truth.H
 		}
 		network := newPipeNet()
 		srv := &http.Server{Handler: h}
-		go srv.Serve(network)
+		go func() { _ = srv.Serve(network) }() // it ends by Close
 		target, err := load.NewTarget(load.TargetOptions{URL: "http://truth.test", Dial: network.dial})
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +194,7 @@ func TestFailuresBeforeTheFirstToken(t *testing.T) {
 // What failed must not move the figures of what did not. In virtual time they
 // are equal to the nanosecond.
 func TestFailuresLeaveTheOthersFiguresAlone(t *testing.T) {
-	const requests, tokens = 200, 6
+	const requests, tokens = 100, 6
 	script := truth.Script{Seed: 3, TTFT: 80 * time.Millisecond, TTFTSpread: 40 * time.Millisecond,
 		ITL: 10 * time.Millisecond, ITLSpread: 5 * time.Millisecond, RoleFirst: true}
 
@@ -244,4 +244,18 @@ func TestFailuresLeaveTheOthersFiguresAlone(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A connection that breaks at the very moment at which its time is up is one
+// failure, whichever comes first. Both at once have brought the engine down.
+func TestFailureAtTheTimeLimit(t *testing.T) {
+	s := truth.Script{TTFT: 100 * time.Millisecond, Faults: []truth.Fault{{Kind: truth.Cut, Share: 1, After: -1}}}
+	inVirtualTime(t, s, func(t *testing.T, _ *truth.Handler, target *load.Target) {
+		p := planTo(t, target, load.Schedule{Users: 50, Count: 1000}, 2)
+		p.Timeout = s.TTFT
+		res := mustRun(t, p)
+		if n := countClasses(res.Log); n[load.Timeout]+n[load.Reset] != 1000 {
+			t.Errorf("%v %v", n, res.Log.Details)
+		}
+	})
 }

@@ -384,18 +384,18 @@ func TestEventLoopEnds(t *testing.T) {
 		script  truth.Script
 		stopped bool
 	}{
-		"closed, by time":        {main: load.Schedule{Users: 8, Duration: 200 * ms}, grace: 10 * time.Second},
-		"closed, told to":        {main: load.Schedule{Users: 8}, cancel: 200 * ms, grace: 10 * time.Second},
-		"closed, grace over":     {main: load.Schedule{Users: 8}, cancel: 200 * ms, grace: 50 * ms, script: truth.Script{TTFT: time.Hour}, stopped: true},
-		"told to in a ramp":      {main: load.Schedule{Users: 8, Ramp: time.Hour}, cancel: 200 * ms, grace: 10 * time.Second},
-		"open, by time":          {main: load.Schedule{Rate: 2000, Duration: 200 * ms}, grace: 10 * time.Second},
-		"open, told to":          {main: load.Schedule{Rate: 2000}, cancel: 200 * ms, grace: 10 * time.Second},
-		"open, capped, by time":  {main: load.Schedule{Rate: 2000, Users: 3, Duration: 200 * ms}, grace: 10 * time.Second, script: truth.Script{TTFT: 30 * ms}},
-		"open, capped, told to":  {main: load.Schedule{Rate: 2000, Users: 3}, cancel: 200 * ms, grace: 10 * time.Second, script: truth.Script{TTFT: 30 * ms}},
-		"open, grace over":       {main: load.Schedule{Rate: 500}, cancel: 200 * ms, grace: 50 * ms, script: truth.Script{TTFT: time.Hour}, stopped: true},
+		"closed, by time":        {main: load.Schedule{Users: 8, Duration: 100 * ms}, grace: 10 * time.Second},
+		"closed, told to":        {main: load.Schedule{Users: 8}, cancel: 100 * ms, grace: 10 * time.Second},
+		"closed, grace over":     {main: load.Schedule{Users: 8}, cancel: 100 * ms, grace: 50 * ms, script: truth.Script{TTFT: time.Hour}, stopped: true},
+		"told to in a ramp":      {main: load.Schedule{Users: 8, Ramp: time.Hour}, cancel: 100 * ms, grace: 10 * time.Second},
+		"open, by time":          {main: load.Schedule{Rate: 2000, Duration: 100 * ms}, grace: 10 * time.Second},
+		"open, told to":          {main: load.Schedule{Rate: 2000}, cancel: 100 * ms, grace: 10 * time.Second},
+		"open, capped, by time":  {main: load.Schedule{Rate: 2000, Users: 3, Duration: 100 * ms}, grace: 10 * time.Second, script: truth.Script{TTFT: 30 * ms}},
+		"open, capped, told to":  {main: load.Schedule{Rate: 2000, Users: 3}, cancel: 100 * ms, grace: 10 * time.Second, script: truth.Script{TTFT: 30 * ms}},
+		"open, grace over":       {main: load.Schedule{Rate: 500}, cancel: 100 * ms, grace: 50 * ms, script: truth.Script{TTFT: time.Hour}, stopped: true},
 		"open, more than it can": {main: load.Schedule{Rate: 20_000, Duration: 50 * ms}, grace: 10 * time.Second},
-		"open, cap below loops":  {main: load.Schedule{Rate: 2000, Users: 2, Duration: 200 * ms}, grace: 10 * time.Second, script: truth.Script{TTFT: 30 * ms}},
-		"open, far arrivals":     {main: load.Schedule{Rate: 0.001}, cancel: 200 * ms, grace: 10 * time.Second},
+		"open, cap below loops":  {main: load.Schedule{Rate: 2000, Users: 2, Duration: 100 * ms}, grace: 10 * time.Second, script: truth.Script{TTFT: 30 * ms}},
+		"open, far arrivals":     {main: load.Schedule{Rate: 0.001}, cancel: 100 * ms, grace: 10 * time.Second},
 	}
 	for name, tt := range tests {
 		for _, senders := range []int{1, 3} {

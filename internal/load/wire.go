@@ -1,6 +1,9 @@
 package load
 
-import "runtime"
+import (
+	"runtime"
+	"time"
+)
 
 // wire carries a stage's requests: it opens connections, writes when the stage
 // says so, stamps each read, and gives the bytes to a stream.
@@ -25,6 +28,10 @@ const (
 	GoroutineWire
 	HTTP2Wire
 )
+
+// connectRest is how long a user of the closed loop waits after it could not
+// connect.
+const connectRest = 50 * time.Millisecond
 
 func openWire(r *run) (wire, error) {
 	t := r.plan.Target

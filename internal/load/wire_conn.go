@@ -228,7 +228,6 @@ func endedBy(limited context.Context, err error) error {
 type connLine struct {
 	wire *connWire
 	conn *opened
-	used bool
 	out  []byte
 	buf  []byte
 }
@@ -261,8 +260,11 @@ func (l *connLine) exchange(ctx context.Context, body []byte, str *stream) (err 
 			l.hangUp()
 		}
 	}()
-	// A deadline in the past ends any read or write that is under way.
-	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(time.Unix(1, 0)) })
+	// A deadline in the past ends any read or write that is under way. It may come
+	// when the line has just hung up for another reason, so it has its own hold on
+	// the connection.
+	conn := l.conn
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 
 	l.out = run.plan.Target.request(l.out[:0], body)

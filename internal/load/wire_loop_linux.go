@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -562,10 +561,6 @@ func (l *loop) wakeRested() {
 		l.next(c, l.now)
 	}
 }
-
-// connectRest is how long a user of the closed loop waits after it could not
-// connect.
-const connectRest = 50 * time.Millisecond
 
 // await puts a connection at the end of the queue of those whose request may
 // time out. All have the same time, so the queue is in order.

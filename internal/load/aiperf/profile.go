@@ -178,6 +178,7 @@ func errorOf(log *load.Log, r *load.Record) Error {
 		e.Type = cmp.Or(http.StatusText(e.Code), e.Type)
 	case load.Interrupt:
 		e.Code, e.Type = statusCancelled, "RequestCancellationError"
+	default: // no answer, so no code
 	}
 	return e
 }

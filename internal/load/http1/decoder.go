@@ -208,7 +208,7 @@ func (d *Decoder) beginChunk() {
 }
 
 func (d *Decoder) takeHead(b []byte, to Sink) ([]byte, error) {
-	head, rest := b, []byte(nil)
+	var head, rest []byte
 	if len(d.head) == 0 {
 		end := headEnd(b)
 		if end < 0 {

@@ -161,6 +161,7 @@ func Rosetta(log *load.Log, gaps *load.Gaps, opt Options) Table {
 				row.Name, row.Definition, row.Unit, row.Mean = c.output, "output tokens "+c.rate, "tokens/sec", ratio(s.tokens, c.rateNs*perSecond)
 			case RequestThroughput:
 				row.Name, row.Definition, row.Unit, row.Mean = c.requests, "served requests "+c.rate, "requests/sec", ratio(float64(len(s.served)), c.rateNs*perSecond)
+			default: // the duration itself
 			}
 			if len(s.served) == 0 {
 				row.Mean = math.NaN()

@@ -64,7 +64,7 @@ func beServer() error {
 	if err := srv.Start(context.Background(), ""); err != nil {
 		return err
 	}
-	fmt.Println(srv.URL())
+	fmt.Fprintln(os.Stdout, srv.URL())
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent lets go
 	return srv.Close()
 }

@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -30,7 +29,7 @@ func beTLSServer() error {
 	srv.EnableHTTP2 = true
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that were only tried
 	srv.StartTLS()
-	fmt.Println(srv.URL)
+	fmt.Fprintln(os.Stdout, srv.URL)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	srv.Close()
 	return nil
@@ -70,7 +69,7 @@ func BenchmarkWires(b *testing.B) {
 			var lag time.Duration
 			before := cpu()
 			for b.Loop() {
-				res, err := load.Run(context.Background(), &load.Plan{Target: target, Work: work, Timeout: time.Minute, Grace: time.Minute,
+				res, err := load.Run(b.Context(), &load.Plan{Target: target, Work: work, Timeout: time.Minute, Grace: time.Minute,
 					Wire: w.wire, Main: load.Schedule{Users: users, Count: 2 * users}}, nil)
 				if err != nil {
 					b.Fatal(err)

@@ -122,12 +122,9 @@ func (s *Scanner) take(line []byte, carried bool, to Sink) error {
 		s.current, s.begun, s.owned = nil, false, false
 		return nil
 	}
-	field, value := line, []byte(nil)
-	if colon := bytes.IndexByte(line, ':'); colon >= 0 {
-		field, value = line[:colon], line[colon+1:]
-		if len(value) > 0 && value[0] == ' ' {
-			value = value[1:]
-		}
+	field, value, _ := bytes.Cut(line, []byte{':'})
+	if len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
 	}
 	switch string(field) {
 	case "data":

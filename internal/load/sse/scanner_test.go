@@ -162,9 +162,9 @@ func comparable(stream string) bool {
 	if !complete || strings.Contains(text, "\ufeff") || strings.Contains(text, "\x00") {
 		return false
 	}
-	for _, block := range strings.Split(body, "\n\n") {
+	for block := range strings.SplitSeq(body, "\n\n") {
 		hasData := false
-		for _, line := range strings.Split(block, "\n") {
+		for line := range strings.SplitSeq(block, "\n") {
 			name, _, _ := strings.Cut(line, ":")
 			hasData = hasData || name == "data"
 		}
