@@ -37,16 +37,20 @@ test: unit proof fuzz ## vet, test, prove and fuzz everything: what must pass
 PROOF := ./internal/load/proof
 
 # Whether -race works is tried, not guessed: it takes a compiler, its headers
-# and a platform that has it.
+# and a platform that has it. Everything is compiled first; then one package is
+# tested after the other, since some of them measure.
 unit: ## vet and test, with the race detector where there is a C compiler
 	go vet ./...
-	@if CGO_ENABLED=1 go list -race -export runtime/cgo >/dev/null 2>&1; then \
-		echo 'CGO_ENABLED=1 go test -race $(TESTFLAGS) ./...'; \
-		CGO_ENABLED=1 go test -race $(TESTFLAGS) $$(go list ./... | grep -v /proof$$); \
-	else \
+	@race=-race; export CGO_ENABLED=1; \
+	if ! go list -race -export runtime/cgo >/dev/null 2>&1; then \
 		echo '*** NO C COMPILER: TESTING WITHOUT THE RACE DETECTOR ***' >&2; \
-		echo 'go test $(TESTFLAGS) ./...'; \
-		go test $(TESTFLAGS) $$(go list ./... | grep -v /proof$$) && \
+		race=; export CGO_ENABLED=0; \
+	fi; \
+	packages=$$(go list ./... | grep -v '/proof$$'); \
+	echo "go test $$race -p 1 $(TESTFLAGS) ./..."; \
+	go test $$race -run '^$$' $$packages >/dev/null 2>&1; \
+	go test $$race -p 1 $(TESTFLAGS) $$packages || exit 1; \
+	if [ -z "$$race" ]; then \
 		echo '*** TESTED WITHOUT THE RACE DETECTOR: install a C compiler for it ***' >&2; \
 	fi
 

@@ -171,7 +171,7 @@ func (r *benchReport) workload(sum *metric.Summary) spec.BenchWorkload {
 }
 
 func (r *benchReport) requests(sum *metric.Summary) spec.BenchRequests {
-	q := spec.BenchRequests{Sent: sum.Requests, Failed: sum.Failed, Interrupted: sum.Interrupted,
+	q := spec.BenchRequests{Sent: sum.Requests, Unsent: r.res.Unsent, Failed: sum.Failed, Interrupted: sum.Interrupted,
 		Served: sum.Requests - sum.Failed - sum.Interrupted, Classes: map[string]int{}}
 	for c, n := range sum.Classes {
 		q.Classes[c.String()] = n
@@ -421,6 +421,10 @@ func spreadOf(s load.Spread) spec.BenchSpread {
 
 func millis(d time.Duration) float64 { return float64(d) / 1e6 }
 
+// p99Needs is the least number of samples for which a 95 % interval of a p99
+// exists, by order statistics.
+const p99Needs = 441
+
 // notes are what a reader of the figures must know to read them rightly.
 func (r *benchReport) notes(d *spec.Bench, sum *metric.Summary) []string {
 	var notes []string
@@ -445,6 +449,12 @@ func (r *benchReport) notes(d *spec.Bench, sum *metric.Summary) []string {
 	}
 	if w := d.Workload.Input; w.Asked != nil && w.Observed != nil && r.job.options.inputStdDev == 0 && math.Abs(*w.Observed-*w.Asked) > 0.05**w.Asked {
 		add("prompts had %.1f tokens where %.0f were asked", *w.Observed, *w.Asked)
+	}
+	if n := r.res.Unsent; n > 0 {
+		add("%s requests were due and never sent: %d were in flight, which is as many as was allowed", number(float64(n)), r.job.main.Users)
+	}
+	if served := d.Requests.Served; served > 0 && served < p99Needs {
+		add("%d served requests are too few to say how sure a p99 is: %d more are needed", served, p99Needs-served)
 	}
 	if !sum.Swept && sum.Requests > 0 {
 		add("%s requests are too many for the figures over step functions of time (effective_*, active_*): not computed", number(float64(sum.Requests)))

@@ -43,6 +43,9 @@ type Result struct {
 
 	Warmup, Main Window
 	Interrupted  bool // stopped by the caller before the schedule's end
+	// Unsent counts the arrivals of an open loop that were due when sending
+	// stopped and had been held back by its cap on requests in flight.
+	Unsent int64
 }
 
 // Window is when a stage ran.
@@ -51,6 +54,7 @@ type Window struct {
 	// Full and Dry bound the steady part: every user had started, and the engine
 	// had nothing more to send. Zero when the stage never got so far.
 	Full, Dry int64
+	unsent    int64
 }
 
 // clock gives stamps. Stamp 0 means "never", so the epoch itself is stamp 1.
@@ -94,6 +98,7 @@ func Run(ctx context.Context, p *Plan, live *Live) (*Result, error) {
 		audit.stop()
 	}
 	res.Interrupted = ctx.Err() != nil
+	res.Unsent = res.Main.unsent
 	live.stop()
 
 	r.log.seal()
@@ -150,7 +155,8 @@ type stage struct {
 	start int64
 	stop  int64 // nothing is sent at or after this stamp
 
-	issued atomic.Int64
+	issued atomic.Int64  // of the closed loop
+	opened atomic.Int64  // requests of the open loop that were begun
 	dry    atomic.Int64  // when a sender first had nothing more to send
 	halt   chan struct{} // closed: stop sending
 	kill   chan struct{} // closed: give up what is in flight
@@ -167,12 +173,16 @@ func (r *run) stage(ctx context.Context, w wire, p stagePlan) Window {
 
 	over := make(chan struct{})
 	var watch sync.WaitGroup
-	watch.Go(func() { st.watch(ctx, over) })
+	var halted int64 // when sending was stopped; 0: it ended by itself
+	watch.Go(func() { halted = st.watch(ctx, over) })
 	w.carry(st)
 	close(over)
 	watch.Wait()
 
 	end := Window{Start: st.start, End: r.clock.now()}
+	if st.schedule.open() && st.schedule.Users > 0 && halted != 0 {
+		end.unsent = st.schedule.dueBy(min(halted, st.stop)-st.start, r.plan.Seed) - st.opened.Load()
+	}
 	if dry := st.dry.Load(); dry != never {
 		end.Dry = min(dry, end.End)
 	}
@@ -180,8 +190,8 @@ func (r *run) stage(ctx context.Context, w wire, p stagePlan) Window {
 }
 
 // watch turns the end of the time or of the context into halt, and the end of
-// the grace after it into kill.
-func (st *stage) watch(ctx context.Context, over <-chan struct{}) {
+// the grace after it into kill. It tells when it halted the stage, or 0.
+func (st *stage) watch(ctx context.Context, over <-chan struct{}) (halted int64) {
 	var timeUp <-chan time.Time
 	if st.stop != never {
 		t := time.NewTimer(time.Duration(st.stop - st.run.clock.now()))
@@ -190,10 +200,11 @@ func (st *stage) watch(ctx context.Context, over <-chan struct{}) {
 	}
 	select {
 	case <-over:
-		return
+		return 0
 	case <-ctx.Done():
 	case <-timeUp:
 	}
+	halted = st.run.clock.now()
 	close(st.halt)
 	t := time.NewTimer(st.run.plan.Grace)
 	defer t.Stop()
@@ -202,6 +213,7 @@ func (st *stage) watch(ctx context.Context, over <-chan struct{}) {
 	case <-t.C:
 		close(st.kill)
 	}
+	return halted
 }
 
 func (st *stage) halted() bool {
@@ -284,6 +296,9 @@ func (s *sender) begin(st *stage, str *stream, lane Lane, seq, intended int64, u
 	rec := s.log.add()
 	s.mu.Unlock()
 	rec.Seq, rec.Intended, rec.Lane, rec.User = seq, intended, lane, user
+	if lane == Open {
+		st.opened.Add(1)
+	}
 	if st.warm {
 		rec.Phase = Warmup
 	} else {

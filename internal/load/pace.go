@@ -83,6 +83,15 @@ func (a *arrivals) next() int64 {
 	return int64(math.Round(at))
 }
 
+// dueBy counts the arrivals of the first so many nanoseconds.
+func (s Schedule) dueBy(elapsed int64, seed uint64) (n int64) {
+	table := newArrivals(s, seed)
+	for (s.Count == 0 || n < s.Count) && table.next() < elapsed {
+		n++
+	}
+	return n
+}
+
 // gamma draws from the gamma distribution of the given shape and scale 1, by
 // Marsaglia and Tsang's squeeze (ACM TOMS 26, 2000).
 func gamma(rng *rand.Rand, shape float64) float64 {

@@ -318,6 +318,7 @@ func TestRunsEnd(t *testing.T) {
 		cancel      time.Duration
 		ok, stopped int
 		lasts       time.Duration
+		unsent      int64 // due, and held back by the cap
 	}{
 		"by count":               {main: load.Schedule{Users: 2, Count: 5}, grace: time.Second, ok: 5, lasts: 1200 * ms},
 		"by time":                {main: load.Schedule{Users: 2, Duration: time.Second}, grace: time.Second, ok: 6, lasts: 1200 * ms},
@@ -332,8 +333,8 @@ func TestRunsEnd(t *testing.T) {
 		"open, by time":          {main: load.Schedule{Rate: 10, Duration: time.Second}, grace: time.Second, ok: 10, lasts: 1300 * ms},
 		"open, told to":          {main: load.Schedule{Rate: 10}, grace: time.Second, cancel: 950 * ms, ok: 10, lasts: 1300 * ms},
 		"open, grace over":       {main: load.Schedule{Rate: 10}, grace: 100 * ms, cancel: 950 * ms, ok: 7, stopped: 3, lasts: 1050 * ms},
-		"open, capped, by time":  {main: load.Schedule{Rate: 100, Users: 2, Duration: time.Second}, grace: time.Second, ok: 6, lasts: 1210 * ms},
-		"open, capped, told to":  {main: load.Schedule{Rate: 100, Users: 2}, grace: time.Second, cancel: 900 * ms, ok: 6, lasts: 1210 * ms},
+		"open, capped, by time":  {main: load.Schedule{Rate: 100, Users: 2, Duration: time.Second}, grace: time.Second, ok: 6, lasts: 1210 * ms, unsent: 94},
+		"open, capped, told to":  {main: load.Schedule{Rate: 100, Users: 2}, grace: time.Second, cancel: 900 * ms, ok: 6, lasts: 1210 * ms, unsent: 84},
 		"open, one, then halted": {main: load.Schedule{Rate: 0.001}, grace: time.Second, cancel: 900 * ms, ok: 1, lasts: 900 * ms},
 	}
 	for name, tt := range tests {
@@ -363,6 +364,9 @@ func TestRunsEnd(t *testing.T) {
 				}
 				if res.Interrupted != (tt.cancel > 0) {
 					t.Errorf("interrupted: %v", res.Interrupted)
+				}
+				if res.Unsent != tt.unsent {
+					t.Errorf("%d arrivals were due and not sent, want %d", res.Unsent, tt.unsent)
 				}
 				for r := range res.Log.All() {
 					if (r.Class == load.Interrupt) != r.Has(load.Cancelled) {

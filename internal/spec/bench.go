@@ -103,6 +103,10 @@ type BenchRequests struct {
 	Classes     map[string]int `json:"classes"`
 	Failures    []BenchFailure `json:"failures,omitempty"`
 
+	// Unsent were due and held back by the cap on requests in flight of an open
+	// loop until its time was up.
+	Unsent int64 `json:"unsent,omitempty"`
+
 	SentinelSent   int `json:"sentinel_sent,omitempty"`
 	SentinelFailed int `json:"sentinel_failed,omitempty"`
 }
