@@ -461,7 +461,7 @@ func (r *benchReport) notes(d *spec.Bench, sum *metric.Summary) []string {
 	}
 	notes = append(notes, r.work.Notes()...)
 	if r.job.options.demo {
-		add("the endpoint ran inside this program: figures of a demonstration")
+		add("the endpoint ran inside this program, and its CPU time is counted here")
 	}
 	return notes
 }
