@@ -64,7 +64,7 @@ fuzz: ## fuzz each target for FUZZTIME (10s)
 		go test -list "^$$name\$$" $$package | grep -qx "$$name" || \
 			{ echo "fuzz: no $$name in $$package" >&2; exit 1; }; \
 		echo "go test -fuzz $$name -fuzztime $(FUZZTIME) $$package"; \
-		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $$package || exit 1; \
 	done
 
 lint: ## run the linters of .golangci.yml; the first time builds them, for minutes

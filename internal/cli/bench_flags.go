@@ -52,6 +52,7 @@ type benchOptions struct {
 	extra        []string
 	noMinTokens  bool
 	noIgnoreEOS  bool
+	noTemp       bool
 	noUsage      bool
 	noWorkerID   bool
 
@@ -124,6 +125,7 @@ func (o *benchOptions) define(cmd *cobra.Command) {
 		f.StringArrayVar(&o.extra, "extra-inputs", nil, "`KEY:VALUE` or JSON object to add to every body; may be given again")
 		f.BoolVar(&o.noMinTokens, "no-min-tokens", false, "leave min_tokens out of the bodies")
 		f.BoolVar(&o.noIgnoreEOS, "no-ignore-eos", false, "leave ignore_eos out of the bodies")
+		f.BoolVar(&o.noTemp, "no-temperature", false, "leave temperature out of the bodies, which is 0 otherwise")
 		f.BoolVar(&o.noUsage, "no-usage", false, "leave stream_options.include_usage out of the bodies: tokens are then counted as chunks")
 		f.BoolVar(&o.noWorkerID, "no-worker-id", false, "do not ask who served a request (nvext.extra_fields)")
 	})
@@ -406,7 +408,7 @@ func (o *benchOptions) checkWorkload(j *benchJob) (wrong []error) {
 		OutputTokens: workload.Length{Mean: o.output, StdDev: o.outputStdDev},
 		Seed:         uint64(seed), Count: j.main.Count, Entries: o.entries,
 		Fields: workload.Fields{IncludeUsage: !o.noUsage, MinTokens: !o.noMinTokens, IgnoreEOS: !o.noIgnoreEOS,
-			Temperature0: true, WorkerID: !o.noWorkerID},
+			Temperature0: !o.noTemp, WorkerID: !o.noWorkerID},
 	}
 	extra, err := workload.ParseExtra(o.extra)
 	if err != nil {

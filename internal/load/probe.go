@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -227,24 +228,26 @@ func optional(f *workload.Fields) []struct {
 		{"ignore_eos", &f.IgnoreEOS},
 		{"min_tokens", &f.MinTokens},
 		{"stream_options", &f.IncludeUsage},
+		{"temperature", &f.Temperature0},
 	}
 }
 
 // agree finds the fields that the server takes. A refusal that names a field
-// costs that field; one that does not costs the next of the list.
+// costs that field; one that does not costs the next of the list, and when the
+// server is content at last, those that went for nothing come back.
 func (x *examiner) agree(ctx context.Context) error {
 	x.habit = ackAtOnce
 	fields := x.spec.Fields
+	var guessed []string
 	for {
 		r, err := x.ask(ctx, fields, probeWords)
 		if err == nil {
-			x.probe.Fields = fields
 			x.probe.FirstAnswer = time.Duration(r.FirstContent - r.Sent)
 			x.learn(r)
-			return nil
+			break
 		}
-		f, ok := errors.AsType[*Failure](err)
-		if !ok || f.Class != HTTPStatus || (f.Status != 400 && f.Status != 422) {
+		f, refused := refusal(err)
+		if !refused {
 			return x.explain(ctx, err)
 		}
 		name, on := "", (*bool)(nil)
@@ -257,8 +260,34 @@ func (x *examiner) agree(ctx context.Context) error {
 			return x.explain(ctx, err)
 		}
 		*on = false
+		if !strings.Contains(f.Message, name) {
+			guessed = append(guessed, name)
+		}
 		x.probe.Refused = append(x.probe.Refused, Refusal{name, f.Message})
 	}
+	for _, name := range guessed[:max(0, len(guessed)-1)] { // the last one made the difference
+		tried := fields
+		for _, o := range optional(&tried) {
+			*o.on = *o.on || o.name == name
+		}
+		_, err := x.ask(ctx, tried, probeWords)
+		if _, refused := refusal(err); refused {
+			continue
+		}
+		if err != nil {
+			return x.explain(ctx, err)
+		}
+		fields = tried
+		x.probe.Refused = slices.DeleteFunc(x.probe.Refused, func(r Refusal) bool { return r.Field == name })
+	}
+	x.probe.Fields = fields
+	return nil
+}
+
+// refusal recognises an answer that says that the request is not understood.
+func refusal(err error) (*Failure, bool) {
+	f, ok := errors.AsType[*Failure](err)
+	return f, ok && f.Class == HTTPStatus && (f.Status == http.StatusBadRequest || f.Status == http.StatusUnprocessableEntity)
 }
 
 // ask sends a probe of so many words.
