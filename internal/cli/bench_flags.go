@@ -406,7 +406,7 @@ func (o *benchOptions) checkWorkload(j *benchJob) (wrong []error) {
 		Model: o.model, Endpoint: workload.Endpoint(o.endpoint),
 		InputTokens:  workload.Length{Mean: o.input, StdDev: o.inputStdDev},
 		OutputTokens: workload.Length{Mean: o.output, StdDev: o.outputStdDev},
-		Seed:         uint64(seed), Count: j.main.Count, Entries: o.entries,
+		Seed:         uint64(seed), Count: max(0, j.main.Count), Entries: o.entries,
 		Fields: workload.Fields{IncludeUsage: !o.noUsage, MinTokens: !o.noMinTokens, IgnoreEOS: !o.noIgnoreEOS,
 			Temperature0: !o.noTemp, WorkerID: !o.noWorkerID},
 	}
