@@ -167,6 +167,20 @@ func (r *benchReport) workload(sum *metric.Summary) spec.BenchWorkload {
 	if f, ok := sum.Get("overall_usage_prompt_cache_read_pct"); ok {
 		w.Input.Cached = pointer(f.Avg / 100)
 	}
+	var counted, chunks int64
+	for _, rec := range metric.Select(r.res.Log, r.options()) {
+		if !rec.OK() || !rec.Has(load.HasUsage) {
+			continue
+		}
+		counted += int64(rec.CompletionTokens)
+		chunks += int64(rec.Chunks)
+		if rec.CompletionTokens < rec.Chunks {
+			w.Undercounted++
+		}
+	}
+	if chunks > 0 {
+		w.TokensPerChunk = pointer(float64(counted) / float64(chunks))
+	}
 	return w
 }
 
@@ -437,6 +451,12 @@ func (r *benchReport) notes(d *spec.Bench, sum *metric.Summary) []string {
 	}
 	if d.Workload.Tokens == "chunks" {
 		add("the server did not count the tokens of %d answers: they are counted as chunks, and no token figure is exact", sum.Uncounted)
+	}
+	if n := d.Workload.Undercounted; n > 0 {
+		add("in %d answers the server counted fewer tokens than it sent events with content: its count is not to be trusted", n)
+	}
+	if t := d.Workload.TokensPerChunk; t != nil && *t > 1.02 {
+		add("an event carried %.2f tokens on average: the gap between chunks is not one between tokens", *t)
 	}
 	if n, ok := r.work.Recycled(); ok {
 		add("%d prompts were recycled: a prefix cache knows them after their first use", n)

@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"aicr/internal/load"
+	"aicr/internal/load/metric"
+	"aicr/internal/load/workload"
 	"aicr/internal/sim/truth"
 	"aicr/internal/spec"
 )
@@ -588,4 +590,20 @@ func unshown(page, answer []string) []string {
 		at += i + 1
 	}
 	return missing
+}
+
+func TestACountBelowWhatWasSentIsTold(t *testing.T) {
+	work, err := workload.Synthetic(workload.Spec{Model: "m", InputTokens: workload.Length{Mean: 8}, OutputTokens: workload.Length{Mean: 4}, Count: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := load.Record{Sent: 1, FirstContent: 2, LastContent: 9, End: 9, Phase: load.Steady, Flags: load.HasUsage, Chunks: 4, CompletionTokens: 4}
+	short := answer
+	short.CompletionTokens = 2
+	r := &benchReport{job: &benchJob{options: &benchOptions{output: 4}}, work: work,
+		res: &load.Result{Log: load.NewLog([]load.Record{answer, short}, nil, nil)}}
+	w := r.workload(metric.Summarize(r.res.Log, nil, r.options()))
+	if w.Undercounted != 1 || w.TokensPerChunk == nil || *w.TokensPerChunk != 0.75 {
+		t.Errorf("%+v", w)
+	}
 }

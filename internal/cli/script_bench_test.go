@@ -54,7 +54,7 @@ const probeBody = `"max_tokens":8,`
 // startTruth serves a known-truth server and sets URL to its address:
 //
 //	truth [-ttft D] [-itl D] [-model NAME] [-key KEY] [-refuse FIELD,...] [-workers N]
-//	      [-usage none] [-cached N] [-nagle] [-freeze AT+LASTS] [-fault KIND:SHARE] [-faulty-probe]
+//	      [-usage none] [-cached N] [-per-chunk N] [-nagle] [-freeze AT+LASTS] [-fault KIND:SHARE] [-faulty-probe]
 func startTruth(ts *testscript.TestScript, neg bool, args []string) {
 	s := truth.Script{Seed: 7, TTFT: 20 * time.Millisecond, ITL: 3 * time.Millisecond}
 	faultyProbe := false
@@ -65,6 +65,7 @@ func startTruth(ts *testscript.TestScript, neg bool, args []string) {
 	f.StringVar(&s.APIKey, "key", "", "")
 	f.IntVar(&s.Workers, "workers", 0, "")
 	f.IntVar(&s.CachedTokens, "cached", 0, "")
+	f.IntVar(&s.TokensPerChunk, "per-chunk", 0, "")
 	f.BoolVar(&s.Nagle, "nagle", false, "")
 	f.BoolVar(&faultyProbe, "faulty-probe", false, "")
 	f.Func("refuse", "", func(v string) error { s.Refuse = strings.Split(v, ","); return nil })

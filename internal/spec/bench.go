@@ -69,6 +69,11 @@ type BenchWorkload struct {
 	Input   BenchCount `json:"input_tokens"`
 	Output  BenchCount `json:"output_tokens"`
 	Tokens  string     `json:"tokens_by"` // usage, or chunks where the server does not count
+
+	// The check of the server's count: what it counted, divided by the events with
+	// content that it sent; and in how many answers it counted fewer than it sent.
+	TokensPerChunk *float64 `json:"tokens_per_chunk,omitempty"`
+	Undercounted   int      `json:"undercounted,omitempty"`
 }
 
 // BenchCount is a length in tokens. Observed is the mean of the served requests.
