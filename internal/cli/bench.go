@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -49,7 +50,7 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 		return err
 	}
 	if o.demo {
-		stop, err := job.startDemo(ctx)
+		stop, err := job.startDemo()
 		if err != nil {
 			return err
 		}
@@ -99,18 +100,22 @@ const (
 	demoRequests = 160
 )
 
-// startDemo serves the embedded endpoint on loopback.
-func (j *benchJob) startDemo(ctx context.Context) (stop func(), err error) {
-	srv, err := truth.NewServer(truth.Script{Seed: 1, Model: "demo", TTFT: 180 * time.Millisecond, TTFTSpread: 60 * time.Millisecond,
+// startDemo serves the embedded endpoint on loopback. It is the known-truth
+// server behind net/http, which shares the scheduler with the engine more
+// peacefully than that server's own event loop would.
+func (j *benchJob) startDemo() (stop func(), err error) {
+	endpoint, err := truth.NewHandler(truth.Script{Seed: 1, Model: "demo", TTFT: 180 * time.Millisecond, TTFTSpread: 60 * time.Millisecond,
 		ITL: 6 * time.Millisecond, ITLSpread: 2 * time.Millisecond, Workers: 3, HeadersFirst: true})
 	if err != nil {
 		return nil, err
 	}
-	// Not ctx itself: after an interrupt, what is in flight is still answered.
-	if err := srv.Start(context.WithoutCancel(ctx), ""); err != nil {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
 		return nil, unmeasured("", "starting the demo endpoint: %w", err)
 	}
-	j.target.URL, j.spec.Model = srv.URL(), "demo"
+	srv := &http.Server{Handler: endpoint}
+	go func() { _ = srv.Serve(listener) }() // it ends by Close
+	j.target.URL, j.spec.Model = "http://"+listener.Addr().String(), "demo"
 	return func() { _ = srv.Close() }, nil
 }
 
