@@ -185,7 +185,7 @@ func (r *benchReport) workload(sum *metric.Summary) spec.BenchWorkload {
 }
 
 func (r *benchReport) requests(sum *metric.Summary) spec.BenchRequests {
-	q := spec.BenchRequests{Sent: sum.Requests, Unsent: r.res.Unsent, Failed: sum.Failed, Interrupted: sum.Interrupted,
+	q := spec.BenchRequests{Sent: sum.Requests, Unsent: r.res.Main.Unsent, Failed: sum.Failed, Interrupted: sum.Interrupted,
 		Served: sum.Requests - sum.Failed - sum.Interrupted, Classes: map[string]int{}}
 	for c, n := range sum.Classes {
 		q.Classes[c.String()] = n
@@ -470,7 +470,7 @@ func (r *benchReport) notes(d *spec.Bench, sum *metric.Summary) []string {
 	if w := d.Workload.Input; w.Asked != nil && w.Observed != nil && r.job.options.inputStdDev == 0 && math.Abs(*w.Observed-*w.Asked) > 0.05**w.Asked {
 		add("prompts had %.1f tokens where %.0f were asked", *w.Observed, *w.Asked)
 	}
-	if n := r.res.Unsent; n > 0 {
+	if n := r.res.Main.Unsent; n > 0 {
 		add("%s requests were due and never sent: %d were in flight, which is as many as was allowed", number(float64(n)), r.job.main.Users)
 	}
 	if served := d.Requests.Served; served > 0 && served < p99Needs {

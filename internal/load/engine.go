@@ -43,9 +43,6 @@ type Result struct {
 
 	Warmup, Main Window
 	Interrupted  bool // stopped by the caller before the schedule's end
-	// Unsent counts the arrivals of an open loop that were due when sending
-	// stopped and had been held back by its cap on requests in flight.
-	Unsent int64
 }
 
 // Window is when a stage ran.
@@ -54,7 +51,9 @@ type Window struct {
 	// Full and Dry bound the steady part: every user had started, and the engine
 	// had nothing more to send. Zero when the stage never got so far.
 	Full, Dry int64
-	unsent    int64
+	// Unsent counts the arrivals of an open loop that were due when sending
+	// stopped and had been held back by its cap on requests in flight.
+	Unsent int64
 }
 
 // clock gives stamps. Stamp 0 means "never", so the epoch itself is stamp 1.
@@ -93,12 +92,14 @@ func Run(ctx context.Context, p *Plan, live *Live) (*Result, error) {
 		res.Warmup = r.stage(ctx, w, stagePlan{schedule: p.Warmup, warm: true})
 	}
 	if ctx.Err() == nil {
+		for _, s := range r.senders {
+			s.lag.reset() // what was late in the warm-up is in none of the figures
+		}
 		audit.begin()
 		res.Main = r.stage(ctx, w, stagePlan{schedule: p.Main, sentinel: p.Sentinel})
 		audit.stop()
 	}
 	res.Interrupted = ctx.Err() != nil
-	res.Unsent = res.Main.unsent
 	live.stop()
 
 	r.log.seal()
@@ -181,7 +182,7 @@ func (r *run) stage(ctx context.Context, w wire, p stagePlan) Window {
 
 	end := Window{Start: st.start, End: r.clock.now()}
 	if st.schedule.open() && st.schedule.Users > 0 && halted != 0 {
-		end.unsent = st.schedule.dueBy(min(halted, st.stop)-st.start, r.plan.Seed) - st.opened.Load()
+		end.Unsent = st.schedule.dueBy(min(halted, st.stop)-st.start, r.plan.Seed) - st.opened.Load()
 	}
 	if dry := st.dry.Load(); dry != never {
 		end.Dry = min(dry, end.End)

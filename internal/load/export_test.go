@@ -32,3 +32,6 @@ func Judge(a Audit, p *Plan, res *Result, ttft time.Duration) []Reason {
 
 // LagLimit is the stamp lag that is allowed beside a median time to first token.
 func LagLimit(ttft time.Duration) time.Duration { return lagLimit(ttft) }
+
+// DelayAcks leaves acknowledgements to the kernel, as other clients do.
+func (t *Target) DelayAcks() { t.quickAck = false }

@@ -23,6 +23,12 @@ func (l *lag) add(d time.Duration) {
 	l.mu.Unlock()
 }
 
+func (l *lag) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hist.Reset()
+}
+
 // into adds what was collected to h. A wire may still be collecting.
 func (l *lag) into(h *hdrhistogram.Histogram) {
 	l.mu.Lock()

@@ -168,6 +168,34 @@ func TestProbeFindsNagle(t *testing.T) {
 	}
 }
 
+// On a connection in use, a server that leaves Nagle's algorithm on keeps its
+// first token back until the client acknowledges the head. The load must not
+// report the kernel's delay of that as the server's latency.
+func TestTheLoadIsFreeOfNagle(t *testing.T) {
+	srv := serve(t, truth.Script{Nagle: true, TTFT: 2 * ms})
+	median := func(wire load.WireKind, delayed bool) float64 {
+		p := planFor(t, srv.URL(), 1, 1, 2)
+		p.Wire, p.Work, p.Main = wire, worksOf(t, 32, 2), load.Schedule{Users: 1, Count: 15}
+		if delayed {
+			p.Target.DelayAcks()
+		}
+		var reused []float64
+		for r := range mustRun(t, p).Log.All() {
+			if r.Has(load.Reused) {
+				reused = append(reused, float64(r.FirstContent-r.Sent))
+			}
+		}
+		return quantileOf(reused, 0.5)
+	}
+	for _, wire := range []load.WireKind{load.LoopWire, load.GoroutineWire} {
+		t.Run(wireNames[wire], func(t *testing.T) {
+			if at, later := median(wire, false), median(wire, true); at > later/2 {
+				t.Errorf("first token after %.1f ms when acknowledged at once, %.1f ms when later", at/1e6, later/1e6)
+			}
+		})
+	}
+}
+
 // What stands in the way of a probe is told in one failure, with the server's
 // words and within two seconds.
 func TestProbeTellsWhatIsWrong(t *testing.T) {

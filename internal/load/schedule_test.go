@@ -365,8 +365,8 @@ func TestRunsEnd(t *testing.T) {
 				if res.Interrupted != (tt.cancel > 0) {
 					t.Errorf("interrupted: %v", res.Interrupted)
 				}
-				if res.Unsent != tt.unsent {
-					t.Errorf("%d arrivals were due and not sent, want %d", res.Unsent, tt.unsent)
+				if res.Main.Unsent != tt.unsent {
+					t.Errorf("%d arrivals were due and not sent, want %d", res.Main.Unsent, tt.unsent)
 				}
 				for r := range res.Log.All() {
 					if (r.Class == load.Interrupt) != r.Has(load.Cancelled) {

@@ -325,6 +325,3 @@ func (t *Target) tunnel(ctx context.Context, conn net.Conn) error {
 	}
 	return nil
 }
-
-// NoQuickAck leaves acknowledgements to the kernel.
-func (t *Target) NoQuickAck() { t.quickAck = false }

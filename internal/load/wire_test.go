@@ -602,10 +602,10 @@ func TestEnvironmentProxiesAreIgnored(t *testing.T) {
 		t.Setenv(name, "http://127.0.0.1:9")
 	}
 	for name, way := range ways {
+		if way.wire == load.LoopWire {
+			continue // it dials an address, and knows of no proxy but the target's own
+		}
 		t.Run(name, func(t *testing.T) {
-			if way.wire == load.LoopWire {
-				t.Skip("it dials addresses only")
-			}
 			f := newFront(t, way.speaks, truth.Script{}, nil)
 			o := f.options(way.speaks)
 			// Not by the address: the environment's proxies spare the loopback.
