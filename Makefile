@@ -18,6 +18,8 @@ FUZZ := \
 	internal/load/workload:FuzzInputs \
 	internal/load/workload:FuzzMembers \
 	internal/load/aiperf:FuzzRead \
+	internal/spec:FuzzScenario \
+	internal/sim/serve:FuzzRequestBody \
 
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
@@ -32,9 +34,9 @@ build: ## build the one static binary, bin/aicr
 
 test: unit proof fuzz ## vet, test, prove and fuzz everything: what must pass
 
-# The proof measures time, so it runs alone and without the race detector, which
-# would be measured as well. Everything else runs with it.
-PROOF := ./internal/load/proof
+# The proofs measure time, so they run alone and without the race detector,
+# which would be measured as well. Everything else runs with it.
+PROOF := ./internal/load/proof ./internal/sim/proof ./hack/faithful
 
 # Whether -race works is tried, not guessed: it takes a compiler, its headers
 # and a platform that has it. Everything is compiled first; then one package is
@@ -46,7 +48,7 @@ unit: ## vet and test, with the race detector where there is a C compiler
 		echo '*** NO C COMPILER: TESTING WITHOUT THE RACE DETECTOR ***' >&2; \
 		race=; export CGO_ENABLED=0; \
 	fi; \
-	packages=$$(go list ./... | grep -v '/proof$$'); \
+	packages=$$(go list ./... | grep -v -e '/proof$$' -e '/faithful$$'); \
 	echo "go test $$race -p 1 $(TESTFLAGS) ./..."; \
 	go test $$race -run '^$$' $$packages >/dev/null 2>&1; \
 	go test $$race -p 1 $(TESTFLAGS) $$packages || exit 1; \
@@ -54,8 +56,8 @@ unit: ## vet and test, with the race detector where there is a C compiler
 		echo '*** TESTED WITHOUT THE RACE DETECTOR: install a C compiler for it ***' >&2; \
 	fi
 
-proof: ## hold the engine's figures against a server whose truth is known
-	go test $(TESTFLAGS) -count 1 $(PROOF)
+proof: ## hold the engine against a known truth, the simulator against the engine and the reference
+	go test $(TESTFLAGS) -count 1 -p 1 $(PROOF)
 
 # go test passes when -fuzz matches nothing, so that has to be asked first.
 fuzz: ## fuzz each target for FUZZTIME (10s)

@@ -38,7 +38,7 @@ var house = map[string]room{
 	"load":    {imports: []string{"spec", "stats"}},
 	"observe": {imports: []string{"spec", "stats"}},
 	"sim":     {imports: []string{"spec", "stats"}},
-	"spec":    {libraries: []string{"sigs.k8s.io/yaml"}},
+	"spec":    {libraries: []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml"}},
 	"stats":   {libraries: []string{"gonum.org/v1/gonum", "golang.org/x/perf", "github.com/aclements/go-moremath", "github.com/HdrHistogram/hdrhistogram-go"}},
 	"recipes": {libraries: []string{}},
 	"arch":    {libraries: []string{}},

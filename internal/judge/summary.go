@@ -1,0 +1,296 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"aicr/internal/spec"
+	"aicr/internal/stats"
+)
+
+// Record is an episode as it was recorded, before it is summed up.
+type Record struct {
+	Number   int
+	Start    string // RFC 3339
+	Point    spec.OperatingPoint
+	Requests []spec.Request
+	Series   []spec.Sample
+	StampLag spec.BenchSpread // milliseconds; what the client knows of its own lateness
+	LagBy    string           // how it knows it
+}
+
+// The names of an episode's figures.
+const (
+	Throughput   = "output throughput"
+	FirstToken   = "time to first token"
+	TokenLatency = "inter-token latency"
+	LongestGap   = "longest gap of a stream"
+	Latency      = "request latency"
+	SentinelWait = "sentinel: first token from intended send"
+)
+
+// Summarize makes episode.json of what was recorded. The closed loop's requests
+// are summed up; the sentinel's are told apart.
+func Summarize(r *Record) *spec.Episode {
+	e := &spec.Episode{Schema: spec.EpisodeSchema, Number: r.Number, Start: r.Start, Point: r.Point,
+		Requests: spec.RequestCounts{Classes: map[string]int{}}, Sentinel: spec.RequestCounts{Classes: map[string]int{}}}
+	s := newSums()
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		if q.Lane == laneSentinel {
+			count(&e.Sentinel, q)
+			if served(q) {
+				s.sentinel = append(s.sentinel, ms(q.First-q.Intended))
+			}
+			continue
+		}
+		count(&e.Requests, q)
+		s.add(q)
+	}
+	e.LoadedS = max(0, seconds(s.lastSend-s.firstSend))
+	e.Tokens = s.tokens
+	e.Figures = s.figures(e)
+	e.Workers = s.perWorker()
+	e.Client = client(r, s)
+	e.Samples = samples(r.Series)
+	return e
+}
+
+const (
+	classOK          = "ok"
+	classInterrupted = "interrupted"
+	laneSentinel     = "sentinel"
+)
+
+func served(q *spec.Request) bool { return q.Class == classOK && q.First > 0 && q.Tokens > 0 }
+
+func count(c *spec.RequestCounts, q *spec.Request) {
+	c.Sent++
+	c.Classes[q.Class]++
+	switch {
+	case served(q):
+		c.Served++
+	case q.Class == classInterrupted:
+		c.Interrupted++
+	default:
+		c.Failed++
+	}
+}
+
+// sums gathers the closed loop's requests.
+type sums struct {
+	any                          bool
+	firstSend, lastSend, lastEnd int64
+	tokens                       spec.TokenCounts
+	ttft, itl, gap, latency      []float64
+	sentinel                     []float64
+	lateness                     []float64
+	workers                      map[string]*workerSums
+}
+
+type workerSums struct {
+	requests, failed int
+	tokens, gap      int64
+	ttft, itl        []float64
+}
+
+func newSums() *sums { return &sums{workers: map[string]*workerSums{}} }
+
+func (s *sums) add(q *spec.Request) {
+	if !s.any || q.Sent < s.firstSend {
+		s.firstSend = q.Sent
+	}
+	s.any = true
+	s.lastSend = max(s.lastSend, q.Sent)
+	s.lateness = append(s.lateness, ms(q.Sent-q.Intended))
+	w := s.workers[q.Worker]
+	if w == nil {
+		w = &workerSums{}
+		s.workers[q.Worker] = w
+	}
+	w.requests++
+	w.gap = max(w.gap, q.Gap)
+	w.tokens += int64(q.Tokens)
+	if !served(q) {
+		if q.Class != classInterrupted {
+			w.failed++
+		}
+		return
+	}
+	s.lastEnd = max(s.lastEnd, q.End)
+	s.tokens.Prompt += int64(q.Prompt)
+	s.tokens.Completion += int64(q.Tokens)
+	if q.Cached != nil {
+		if s.tokens.Cached == nil {
+			s.tokens.Cached = new(int64)
+		}
+		*s.tokens.Cached += int64(*q.Cached)
+	}
+	ttft := ms(q.First - q.Sent)
+	s.ttft, w.ttft = append(s.ttft, ttft), append(w.ttft, ttft)
+	s.latency = append(s.latency, ms(q.End-q.Sent))
+	if q.Tokens > 1 {
+		itl := ms(q.Last-q.First) / float64(q.Tokens-1)
+		s.itl, w.itl = append(s.itl, itl), append(w.itl, itl)
+		s.gap = append(s.gap, ms(q.Gap))
+	}
+}
+
+func (s *sums) figures(e *spec.Episode) []spec.BenchFigure {
+	failed, sentinelFailed := e.Requests.Failed, e.Sentinel.Failed
+	rate := spec.BenchFigure{Name: Throughput, Unit: "tokens/sec"}
+	if d := seconds(s.lastEnd - s.firstSend); d > 0 {
+		rate.Mean = number(float64(s.tokens.Completion) / d)
+	}
+	all := []spec.BenchFigure{rate, described(FirstToken, s.ttft, failed), described(TokenLatency, s.itl, 0),
+		described(LongestGap, s.gap, 0), described(Latency, s.latency, failed)}
+	if e.Sentinel.Sent > 0 {
+		all = append(all, described(SentinelWait, s.sentinel, sentinelFailed))
+	}
+	return all
+}
+
+// described sums up values in milliseconds; failed ones count as infinitely slow
+// in a row of their own.
+func described(name string, v []float64, failed int) spec.BenchFigure {
+	f := spec.BenchFigure{Name: name, Unit: "ms", N: int64(len(v))}
+	sorted := slices.Sorted(slices.Values(v))
+	at := func(p float64) *float64 { return number(stats.Percentile(sorted, p)) }
+	if n := len(sorted); n > 0 {
+		f.Mean, f.P50, f.P90, f.P95, f.P99 = number(stats.Mean(sorted)), at(50), at(90), at(95), at(99)
+		f.Min, f.Max = number(sorted[0]), number(sorted[n-1])
+	}
+	if failed > 0 {
+		f.WithFailures = map[string]any{}
+		for name, p := range map[string]float64{"p50": 50, "p90": 90, "p99": 99} {
+			f.WithFailures[name] = "inf"
+			if v := stats.WithFailures(sorted, failed, p); !math.IsInf(v, 1) {
+				f.WithFailures[name] = v
+			}
+		}
+	}
+	return f
+}
+
+// perWorker tells the workers apart, by the client's own clock. Requests that no
+// worker is known of are left out.
+func (s *sums) perWorker() []spec.BenchWorker {
+	var total int64
+	for name, w := range s.workers {
+		if name != "" {
+			total += w.tokens
+		}
+	}
+	var all []spec.BenchWorker
+	for name, w := range s.workers {
+		if name == "" {
+			continue
+		}
+		b := spec.BenchWorker{Worker: name, Requests: w.requests, Failed: w.failed, Tokens: w.tokens, MaxGapMS: ms(w.gap)}
+		if total > 0 {
+			b.Share = float64(w.tokens) / float64(total)
+		}
+		if len(w.ttft) > 0 {
+			slices.Sort(w.ttft)
+			b.TTFT50MS = number(stats.Percentile(w.ttft, 50))
+		}
+		if len(w.itl) > 0 {
+			b.ITLMS = number(stats.Mean(w.itl))
+		}
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(a, b spec.BenchWorker) int {
+		return cmp.Or(cmp.Compare(len(a.Worker), len(b.Worker)), cmp.Compare(a.Worker, b.Worker))
+	})
+	return all
+}
+
+// The limits of the client's audit.
+const (
+	leastHeld = 0.95 // of what was to be in flight
+	mostHeld  = 1.05
+	latestMS  = 50.0
+)
+
+// client is the audit of the instrument by its own record: whether it held what
+// it was to hold, and whether its stamps were late.
+func client(r *Record, s *sums) spec.BenchClient {
+	c := spec.BenchClient{InFlightAsked: r.Point.Concurrency, StampLag: r.StampLag, StampLagBy: r.LagBy, SendLateness: spread(s.lateness)}
+	from, to := int64(r.Point.RampS*1e9), s.lastSend
+	c.SteadyS = max(0, seconds(to-from))
+	if c.SteadyS > 0 {
+		var held, latency float64
+		n := 0
+		for i := range r.Requests {
+			q := &r.Requests[i]
+			if q.Lane == laneSentinel {
+				continue
+			}
+			held += float64(max(0, min(q.End, to)-max(q.Sent, from)))
+			if q.End > from && q.End <= to {
+				latency += seconds(q.End - q.Sent)
+				n++
+			}
+		}
+		c.InFlight = number(held / float64(to-from))
+		if n > 0 {
+			c.Little = number(latency / c.SteadyS)
+		}
+	}
+	reason := func(id, hint, format string, args ...any) {
+		c.Reasons = append(c.Reasons, spec.BenchReason{ID: id, Text: fmt.Sprintf(format, args...), Hint: hint})
+	}
+	if c.InFlight == nil || c.InFlightAsked == 0 {
+		reason("client/under-driven", "", "no steady load was recorded")
+	} else if share := *c.InFlight / float64(c.InFlightAsked); share < leastHeld || share > mostHeld {
+		reason("client/under-driven", "give the client more CPU, or run it nearer to the frontend",
+			"held %.0f of %d in flight", *c.InFlight, c.InFlightAsked)
+	}
+	if r.StampLag.P99 > latestMS {
+		reason("client/late", "give the client more CPU", "stamps were late by %.0f ms at p99", r.StampLag.P99)
+	}
+	c.Valid = len(c.Reasons) == 0
+	return c
+}
+
+func spread(values []float64) spec.BenchSpread {
+	if len(values) == 0 {
+		return spec.BenchSpread{}
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return spec.BenchSpread{N: int64(len(sorted)), P50: stats.Percentile(sorted, 50), P99: stats.Percentile(sorted, 99), Max: sorted[len(sorted)-1]}
+}
+
+// samples counts what each source delivered.
+func samples(series []spec.Sample) []spec.SampleCount {
+	bySource := map[string]*spec.SampleCount{}
+	for i := range series {
+		c := bySource[series[i].Source]
+		if c == nil {
+			c = &spec.SampleCount{Source: series[i].Source}
+			bySource[c.Source] = c
+		}
+		c.Expected++
+		if series[i].Gap != "" {
+			c.Missing++
+		}
+	}
+	var all []spec.SampleCount
+	for _, c := range bySource {
+		all = append(all, *c)
+	}
+	slices.SortFunc(all, func(a, b spec.SampleCount) int { return cmp.Compare(a.Source, b.Source) })
+	return all
+}
+
+func ms(ns int64) float64      { return float64(ns) / 1e6 }
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+func number(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,214 @@
+package spec
+
+// The schemas of a run's files.
+const (
+	RunSchema     = "aicr.run/run/v1alpha1"
+	EpisodeSchema = "aicr.run/episode/v1alpha1"
+)
+
+// Run is run.json: which program made the record, of what, and when.
+type Run struct {
+	Schema  string `json:"schema"`
+	ID      string `json:"id"`
+	Version string `json:"version"` // of the program
+	Command string `json:"command"` // without secrets
+	Target  Target `json:"target"`
+	Start   string `json:"start"` // RFC 3339
+	End     string `json:"end,omitempty"`
+}
+
+// Target is what was loaded. Simulated is the only thing by which the record of
+// a simulated fleet differs from that of a real one.
+type Target struct {
+	URL       string `json:"url,omitempty"`
+	Model     string `json:"model,omitempty"`
+	Scenario  string `json:"scenario,omitempty"`
+	Seed      uint64 `json:"seed,omitempty"`
+	Simulated bool   `json:"simulated"`
+}
+
+// Episode is episode.json: one stretch of load, what was asked, and what came of
+// it. Requests and Series, its other two files, hold what it sums up.
+type Episode struct {
+	Schema string         `json:"schema"`
+	Number int            `json:"number"` // from 1
+	Start  string         `json:"start"`  // RFC 3339; the time that every stamp counts from
+	Point  OperatingPoint `json:"point"`
+
+	LoadedS  float64       `json:"loaded_s"` // from the first send to the last; what a stall rate is taken over
+	Requests RequestCounts `json:"requests"`
+	Sentinel RequestCounts `json:"sentinel"`
+	Tokens   TokenCounts   `json:"tokens"`
+	Figures  []BenchFigure `json:"figures"`
+	Workers  []BenchWorker `json:"workers"`
+	Client   BenchClient   `json:"client"`
+	Samples  []SampleCount `json:"samples"`
+}
+
+// OperatingPoint is the load that was asked for.
+type OperatingPoint struct {
+	Workers        int     `json:"workers"`
+	Concurrency    int     `json:"concurrency"`
+	RampS          float64 `json:"ramp_s"`
+	DurationS      float64 `json:"duration_s"`
+	InputTokens    int     `json:"input_tokens"`
+	OutputTokens   int     `json:"output_tokens"`
+	Prompts        string  `json:"prompts"` // unique, or how many are recycled
+	SentinelRate   float64 `json:"sentinel_rate"`
+	Router         string  `json:"router,omitempty"` // where it is known
+	RequestTimeout float64 `json:"request_timeout_s,omitempty"`
+}
+
+// RequestCounts counts how requests ended.
+type RequestCounts struct {
+	Sent        int            `json:"sent"`
+	Served      int            `json:"served"`
+	Failed      int            `json:"failed"`
+	Interrupted int            `json:"interrupted"`
+	Classes     map[string]int `json:"classes"`
+}
+
+// TokenCounts counts the tokens of the closed loop's served requests, as the
+// server told them.
+type TokenCounts struct {
+	Prompt     int64  `json:"prompt"`
+	Cached     *int64 `json:"cached,omitempty"` // of the prompts' tokens, where the server tells
+	Completion int64  `json:"completion"`
+}
+
+// SampleCount says how much of a source's telemetry there is.
+type SampleCount struct {
+	Source   string `json:"source"`
+	Expected int    `json:"expected"`
+	Missing  int    `json:"missing"`
+}
+
+// Request is a line of requests.jsonl. Stamps are nanoseconds since the
+// episode's start; one that is 0 did not happen.
+type Request struct {
+	Seq      int64  `json:"seq"`
+	Lane     string `json:"lane"`  // closed, sentinel
+	Phase    string `json:"phase"` // ramp, steady, drain
+	Intended int64  `json:"intended"`
+	Sent     int64  `json:"sent"`
+	First    int64  `json:"first,omitempty"` // first token
+	Last     int64  `json:"last,omitempty"`  // last token
+	End      int64  `json:"end"`
+	Gap      int64  `json:"gap,omitempty"`     // longest wait between two tokens
+	GapEnd   int64  `json:"gap_end,omitempty"` // the stamp at which it ended
+	Prompt   int    `json:"prompt"`
+	Cached   *int   `json:"cached,omitempty"`
+	Tokens   int    `json:"tokens"`
+	Worker   string `json:"worker,omitempty"`
+	Class    string `json:"class"` // ok, or a class of failure of internal/load
+	Status   int    `json:"status,omitempty"`
+	Finish   string `json:"finish,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+}
+
+// The sources of a Sample.
+const (
+	SourceWorker   = "worker"
+	SourceGPU      = "gpu"
+	SourceNode     = "node"
+	SourceFrontend = "frontend"
+	SourceClient   = "client"
+)
+
+// Sample is a line of series.jsonl: what one source said at one time. Exactly
+// one of the five kinds is set, or Gap says why there is none. A value that the
+// source does not offer is left out: not measured is not zero.
+type Sample struct {
+	T        int64           `json:"t"` // nanoseconds since the episode's start
+	Source   string          `json:"source"`
+	Name     string          `json:"name"`           // of the worker, the GPU, the node
+	Took     int64           `json:"took,omitempty"` // nanoseconds that the scrape took
+	Gap      string          `json:"gap,omitempty"`
+	Worker   *WorkerSample   `json:"worker,omitempty"`
+	GPU      *GPUSample      `json:"gpu,omitempty"`
+	Node     *NodeSample     `json:"node,omitempty"`
+	Frontend *FrontendSample `json:"frontend,omitempty"`
+	Client   *ClientSample   `json:"client,omitempty"`
+}
+
+// WorkerSample is what a worker's metrics page says. Counters count since the
+// worker's start.
+type WorkerSample struct {
+	Running       *float64 `json:"running,omitempty"`
+	Waiting       *float64 `json:"waiting,omitempty"`
+	KVUsage       *float64 `json:"kv_usage,omitempty"` // 0 to 1
+	Generated     *float64 `json:"generated_tokens,omitempty"`
+	PromptTokens  *float64 `json:"prompt_tokens,omitempty"`
+	PrefixQueries *float64 `json:"prefix_queries,omitempty"` // tokens
+	PrefixHits    *float64 `json:"prefix_hits,omitempty"`    // tokens
+	Preemptions   *float64 `json:"preemptions,omitempty"`
+	GPU           string   `json:"gpu,omitempty"` // its GPU's name, where it is known
+}
+
+// GPUSample is what an exporter says of a GPU.
+type GPUSample struct {
+	Utilization  *float64  `json:"utilization,omitempty"` // 0 to 1: a duty cycle
+	PowerW       *float64  `json:"power_w,omitempty"`
+	SMClockMHz   *float64  `json:"sm_clock_mhz,omitempty"`
+	TemperatureC *float64  `json:"temperature_c,omitempty"`
+	XID          *float64  `json:"xid,omitempty"` // the last one; 0: none
+	DoubleBit    *float64  `json:"ecc_double_bit,omitempty"`
+	RemapFailure *float64  `json:"row_remap_failure,omitempty"`
+	Throttle     *[]string `json:"throttle,omitempty"` // reasons; empty: none
+}
+
+// NodeSample is what a node says. Pressure is the share of the time in which
+// some task waited, 0 to 1.
+type NodeSample struct {
+	CPUPressure    *float64 `json:"cpu_pressure,omitempty"`
+	MemoryPressure *float64 `json:"memory_pressure,omitempty"`
+	IOPressure     *float64 `json:"io_pressure,omitempty"`
+}
+
+// FrontendSample is what the frontend says.
+type FrontendSample struct {
+	InFlight *float64 `json:"in_flight,omitempty"`
+	Queued   *float64 `json:"queued,omitempty"` // not yet at their first token
+	Served   *float64 `json:"served,omitempty"`
+	Failed   *float64 `json:"failed,omitempty"`
+	Tokens   *float64 `json:"tokens,omitempty"`
+}
+
+// ClientSample is what the load engine itself has seen.
+type ClientSample struct {
+	InFlight int   `json:"in_flight"`
+	Sent     int64 `json:"sent"`
+	Ended    int64 `json:"ended"`
+	Tokens   int64 `json:"tokens"` // since the episode's start
+}
+
+// The kinds of Event.
+const (
+	EventStage     = "stage"      // a stage began: start, warm, episode, end
+	EventVersions  = "versions"   // of the runtime and of the chart
+	EventGPUs      = "gpus"       // how many there are, and how many are free
+	EventWorkers   = "workers"    // how many should be there, and how many are
+	EventAnswer    = "answer"     // the first completion of a worker, or that there was none
+	EventLog       = "log"        // lines of a log that say something
+	EventPod       = "pod-event"  // an event of a pod
+	EventNotServed = "not-served" // the endpoint was asked and never served
+)
+
+// Event is a line of events.jsonl: what happened, besides load.
+type Event struct {
+	T       float64  `json:"t"` // seconds since the run's start
+	Kind    string   `json:"kind"`
+	Stage   string   `json:"stage,omitempty"`
+	Episode int      `json:"episode,omitempty"`
+	Source  string   `json:"source,omitempty"` // a pod, a container, an endpoint
+	Worker  string   `json:"worker,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+	Text    string   `json:"text,omitempty"`
+	Count   int      `json:"count,omitempty"` // how often; 0 is once
+	Seconds *float64 `json:"seconds,omitempty"`
+	Tokens  *int     `json:"tokens,omitempty"`
+	Want    *int     `json:"want,omitempty"`
+	Have    *int     `json:"have,omitempty"`
+	Runtime string   `json:"runtime,omitempty"`
+	Chart   string   `json:"chart,omitempty"`
+}
