@@ -1,0 +1,363 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"aicr/internal/spec"
+)
+
+// Fleet is the model. Time in it is what its driver says; it holds no clock.
+type Fleet struct {
+	scenario *spec.Scenario
+	profile  spec.Profile
+	now      time.Duration
+	queue    queue
+
+	workers  []*worker
+	frontend frontend
+	router   router
+	view     view
+	faults   faults
+	node     NodeState
+
+	perRequest, perToken float64 // nanoseconds of the frontend, this episode's jitter included
+	pace                 float64 // this episode's jitter of the workers' steps
+	hiccups              *rand.Rand
+	fates                *rand.Rand
+	telemetry            *rand.Rand
+
+	eachToken bool
+	onTick    func()
+	onWake    func(int)
+	idle      []*batch // to be used again
+}
+
+// settings are what a driver wants of a fleet.
+type settings struct {
+	seed      uint64
+	episode   int       // from 1
+	eachToken bool      // clients are told of every token, not of the first alone
+	endless   bool      // windows recur with every stretch of the episode's length
+	warm      bool      // the workers have answered before: no cold start
+	onTick    func()    // each second, once its telemetry is there
+	onWake    func(int) // at the times that wakeAt was given
+}
+
+// newFleet makes a fleet at time 0, which is the start of its episode.
+func newFleet(s *spec.Scenario, set settings) *Fleet {
+	profile, _ := spec.ProfileNamed(s.Fleet.Profile)
+	c := chance{set.seed, uint64(set.episode)}
+	f := &Fleet{
+		scenario: s, profile: profile,
+		router:    policies()[s.Fleet.Router](),
+		hiccups:   c.of(useHiccups),
+		fates:     c.of(useFates),
+		telemetry: c.of(useTelemetry),
+		eachToken: set.eachToken, onTick: set.onTick, onWake: set.onWake,
+	}
+	jitter := c.of(useJitter)
+	// A host that is slow today is slow in all that it does, but tokens are
+	// written many at a time, which softens it.
+	host := lognormal(jitter, 1, s.Fleet.Timing.HostJitter)
+	f.perRequest = float64(s.Fleet.Frontend.PerRequest) * host
+	f.perToken = float64(s.Fleet.Frontend.PerToken) * math.Sqrt(host)
+	f.pace = lognormal(jitter, 1, s.Fleet.Timing.StepJitter)
+
+	f.view = view{load: make([]int32, s.Fleet.Workers), credit: s.Fleet.KVCredit,
+		known: make([]*prefixes, s.Fleet.Workers), rng: c.of(useRouting)}
+	for i := range s.Fleet.Workers {
+		f.workers = append(f.workers, newWorker(i, set.seed))
+		f.view.known[i] = newPrefixes()
+	}
+	f.faults = faults{rng: c.of(useWindows), first: set.episode, endless: set.endless}
+	f.plan(s.Faults, set.warm)
+	f.queue.push(event{at: time.Second, kind: tick})
+	return f
+}
+
+// submit hands the fleet a request that arrives then. It may be called by a
+// Client that is being told something.
+func (f *Fleet) submit(at time.Duration, s *Stream, c Client) {
+	s.client = c
+	s.Arrived = at
+	f.queue.push(event{at: at, kind: arrival, stream: s})
+}
+
+// wakeAt has the driver told when it is then.
+func (f *Fleet) wakeAt(at time.Duration, who int) {
+	f.queue.push(event{at: at, kind: wake, worker: int32(who)})
+}
+
+// next is when the next thing happens.
+func (f *Fleet) next() time.Duration { return f.queue.heap[0].at }
+
+// advance lets everything happen up to and including then.
+func (f *Fleet) advance(then time.Duration) {
+	for len(f.queue.heap) > 0 && f.queue.heap[0].at <= then {
+		e := f.queue.pop()
+		f.now = e.at
+		f.happen(&e)
+	}
+	f.now = max(f.now, then)
+}
+
+func (f *Fleet) happen(e *event) {
+	switch e.kind {
+	case arrival:
+		f.arrive(e.stream)
+	case passed:
+		f.pass(job{stream: e.stream, batch: e.batch})
+	case kick:
+		f.startStep(f.workers[e.worker])
+	case stepped:
+		if w := f.workers[e.worker]; e.turn == w.turn {
+			f.endStep(w)
+		}
+	case delivery:
+		f.deliver(e.batch)
+	case refusal:
+		f.view.load[e.worker]--
+		f.refuse(e.stream, 500)
+	case answer:
+		f.end(e.stream, e.stream.Outcome)
+	case begins:
+		f.begin(e.window)
+	case ends:
+		f.cease(e.window)
+	case period:
+		if e.window.version == f.faults.version {
+			f.planPeriod()
+		}
+	case tick:
+		f.sample()
+		if f.onTick != nil {
+			f.onTick()
+		}
+		f.queue.push(event{at: f.now + time.Second, kind: tick})
+	case wake:
+		f.onWake(int(e.worker))
+	}
+}
+
+// frontend is one thread that does its jobs in the order in which they came:
+// requests on their way in, tokens on their way out.
+type frontend struct {
+	jobs   []job
+	head   int
+	busy   bool
+	frozen bool
+	slow   float64
+
+	arrived                int64
+	inFlight, queued       int
+	served, failed, tokens int64
+}
+
+// job is a request or a worker's step.
+type job struct {
+	stream *Stream
+	batch  *batch
+}
+
+func (f *Fleet) enqueue(j job) {
+	f.frontend.jobs = append(f.frontend.jobs, j)
+	f.work()
+}
+
+// work lets the frontend begin its next job, if it can.
+func (f *Fleet) work() {
+	fe := &f.frontend
+	if fe.busy || fe.frozen || fe.head == len(fe.jobs) {
+		return
+	}
+	j := fe.jobs[fe.head]
+	fe.jobs[fe.head] = job{}
+	fe.head++
+	if fe.head == len(fe.jobs) {
+		fe.jobs, fe.head = fe.jobs[:0], 0
+	} else if fe.head > 1024 && fe.head > len(fe.jobs)/2 {
+		fe.jobs, fe.head = append(fe.jobs[:0], fe.jobs[fe.head:]...), 0
+	}
+	cost := f.perRequest
+	if j.batch != nil {
+		cost = f.perToken * float64(j.batch.tokens)
+	}
+	fe.busy = true
+	at, _ := after(f.now, cost*fe.slow)
+	f.queue.push(event{at: at, kind: passed, stream: j.stream, batch: j.batch})
+}
+
+func (f *Fleet) arrive(s *Stream) {
+	if s.state == gone { // given up before it came
+		return
+	}
+	f.frontend.arrived++
+	f.frontend.inFlight++
+	f.frontend.queued++
+	s.state = arriving
+	s.fate = f.draw()
+	f.enqueue(job{stream: s})
+}
+
+// pass is the end of a job of the frontend.
+func (f *Fleet) pass(j job) {
+	f.frontend.busy = false
+	if j.batch != nil {
+		f.passTokens(j.batch)
+	} else if j.stream.state == arriving {
+		f.route(j.stream)
+	}
+	f.work()
+}
+
+// The time that a dead worker's connection takes to be refused, and that its
+// frontend takes to say so.
+const refusedAfter = 2 * time.Millisecond
+
+// route gives a request to a worker.
+func (f *Fleet) route(s *Stream) {
+	switch {
+	case !f.faults.serving() || len(f.view.workers) == 0:
+		f.refuse(s, 404)
+		return
+	case s.fate.status != 0:
+		f.refuse(s, s.fate.status)
+		return
+	}
+	i := s.Pin - 1
+	if i < 0 || !f.workers[i].present {
+		i = f.router.pick(&f.view, s)
+	}
+	w := f.workers[i]
+	s.Worker = i
+	f.view.load[i]++
+	if f.scenario.Fleet.Router == "kv" {
+		f.view.known[i].use(s.Blocks)
+		f.view.known[i].keep(f.scenario.Fleet.KVBlocks)
+	}
+	if w.dead {
+		s.state = failing
+		f.queue.push(event{at: f.now + refusedAfter, kind: refusal, worker: int32(i), stream: s})
+		return
+	}
+	s.client.Routed(f.now, s)
+	f.queueAt(w, s)
+}
+
+// refuse answers a request with a status instead of tokens.
+func (f *Fleet) refuse(s *Stream, status int) {
+	if s.state == gone { // its client may be reading it
+		return
+	}
+	s.Status = status
+	f.answer(s, Refused)
+}
+
+// answer ends a request whose worker has nothing to do with it, or no longer.
+func (f *Fleet) answer(s *Stream, o Outcome) {
+	s.state, s.Outcome = failing, o
+	f.queue.push(event{at: f.now + f.network(), kind: answer, stream: s})
+}
+
+func (f *Fleet) network() time.Duration { return f.profile.Network.D() }
+
+// passTokens is the frontend having written a step's tokens: from now on its
+// counts know who has ended.
+func (f *Fleet) passTokens(b *batch) {
+	f.view.load[b.worker.index] -= int32(len(b.done))
+	f.queue.push(event{at: f.now + f.network(), kind: delivery, batch: b})
+}
+
+// deliver is a step's tokens reaching their clients.
+func (f *Fleet) deliver(b *batch) {
+	w := b.worker
+	f.frontend.tokens += int64(b.tokens)
+	w.noteDelivery(b.step, f.now, f.eachToken)
+	for _, s := range b.fresh {
+		if s.state == gone || s.fate.empty || s.First != 0 {
+			continue
+		}
+		s.First = f.now
+		f.frontend.queued--
+		if !f.eachToken { // otherwise below, with the others
+			s.Given, s.Last = 1, f.now
+			s.client.Token(f.now, s)
+		}
+	}
+	for _, s := range b.each {
+		if s.state == gone || s.fate.empty {
+			continue
+		}
+		if s.Given > 0 && f.now-s.Last > s.Gap {
+			s.Gap, s.GapEnd = f.now-s.Last, f.now
+		}
+		s.Given++
+		s.Last = f.now
+		s.client.Token(f.now, s)
+	}
+	for _, s := range b.done {
+		if s.state == finishing {
+			f.end(s, s.fate.outcome())
+		}
+	}
+	f.release(b)
+}
+
+// catchUp tells a stream of the tokens that have reached it, from the steps in
+// which it was in its worker's batch: while they came, nobody had to know.
+func (f *Fleet) catchUp(s *Stream) {
+	w := f.workers[s.Worker]
+	s.Given, s.Last = 0, s.First
+	for _, in := range append(s.past, span{s.enter, s.leave}) {
+		steps := w.delivered(in)
+		for _, at := range steps {
+			if at-s.Last > s.Gap {
+				s.Gap, s.GapEnd = at-s.Last, at
+			}
+			s.Last = at
+		}
+		s.Given += len(steps)
+	}
+}
+
+// end tells the client that nothing more will come.
+func (f *Fleet) end(s *Stream, o Outcome) {
+	if s.state == gone {
+		return
+	}
+	s.state, s.Outcome = gone, o
+	if !f.eachToken && s.First != 0 {
+		f.catchUp(s)
+	}
+	f.frontend.inFlight--
+	if s.First == 0 {
+		f.frontend.queued--
+	}
+	if o == Served {
+		f.frontend.served++
+	} else {
+		f.frontend.failed++
+	}
+	s.client.Ended(f.now, s)
+}
+
+// abandon is the client going away.
+func (f *Fleet) abandon(s *Stream) {
+	switch s.state {
+	case gone:
+		return
+	case created: // it has not even arrived
+		s.state, s.Outcome = gone, Abandoned
+		s.client.Ended(f.now, s)
+		return
+	case waiting, running:
+		f.drop(f.workers[s.Worker], s)
+		f.view.load[s.Worker]--
+	case finishing, arriving, failing:
+		// Its last tokens are on their way, or its refusal is: the counts that it
+		// still stands in are those of the job that carries it.
+	}
+	f.end(s, Abandoned)
+}

@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"aicr/internal/spec"
+)
+
+// The GPU of the model: an H100 SXM. A worker that is loaded but waits for its
+// host keeps its clocks up and draws a little more than one that is idle; what
+// the batch adds is spread between the published 520 W at few sequences and
+// 700 W at many.
+const (
+	idlePower     = 70.0  // W
+	readyPower    = 45.0  // W on top, with work at hand
+	workPower     = 585.0 // W on top, at a full duty cycle and batch
+	hungShare     = 0.05  // of workPower: a kernel that spins
+	fullBatch     = 256   // sequences
+	capPower      = 680.0 // W from which the power cap is at work
+	idleClock     = 345.0
+	fullClock     = 1980.0 // MHz
+	memoryClock   = 2619.0
+	hardThrottle  = 0.60
+	softThrottle  = 0.83
+	memoryTotal   = 80 << 30
+	coldest       = 32.0 // °C
+	warmestOfLoad = 43.0 // °C on top, at full power
+	inertia       = 15.0 // s
+)
+
+// quietPressure is the share of a second in which some task of a node that is
+// not contended waits for a CPU. No fault of the contract changes it: a node is
+// under pressure only where a scenario asks for it.
+const quietPressure = 0.001
+
+// gpu follows its worker.
+type gpu struct {
+	state GPUState
+
+	since  time.Duration // what was accrued up to
+	active float64       // nanoseconds of the last second in which a kernel ran
+	ready  float64       // in which there was work
+	effort float64       // of full power
+}
+
+func newGPU(seed uint64, worker int) gpu {
+	return gpu{state: GPUState{UUID: gpuUUID(seed, worker), PowerW: idlePower, SMClockMHz: idleClock,
+		MemClockMHz: memoryClock, TemperatureC: coldest + 2, MemoryTotal: memoryTotal, MemoryUsed: 0.9 * memoryTotal}}
+}
+
+// accrue counts what the GPU did since it was last asked.
+func (f *Fleet) accrue(w *worker) {
+	g := &w.gpu
+	d := float64(f.now - g.since)
+	g.since = f.now
+	switch {
+	case d == 0 || !w.busy:
+	case w.wedged:
+		g.ready += d
+		g.active += d
+		g.effort += d * hungShare
+	default:
+		duty := w.duty / w.stall
+		g.ready += d
+		g.active += d * duty
+		g.effort += d * duty * (0.8 + 0.2*min(1, float64(w.running)/fullBatch))
+	}
+}
+
+// breakDown is an error of the hardware. It does not heal.
+func (g *gpu) breakDown(f *spec.Fault) {
+	if f.XID != nil {
+		g.state.XID = *f.XID
+	}
+	if f.DoubleBit != nil {
+		g.state.DoubleBit += int64(*f.DoubleBit)
+	}
+	if f.RemapFailure != nil {
+		g.state.RemapFailure = *f.RemapFailure
+	}
+}
+
+// sample makes the telemetry of the second that ends now.
+func (f *Fleet) sample() {
+	for _, w := range f.workers {
+		f.accrue(w)
+		f.sampleGPU(w)
+	}
+	f.node.Missing = f.undelivered("node")
+	f.node.CPUPressure = quietPressure
+	f.node.CPUWait += f.node.CPUPressure
+}
+
+func (f *Fleet) sampleGPU(w *worker) {
+	const second = float64(time.Second)
+	g := &w.gpu
+	s := &g.state
+	s.Utilization = min(1, g.active/second)
+	s.PowerW = idlePower + readyPower*min(1, g.ready/second) + workPower*min(1, g.effort/second)
+	s.SMClockMHz = idleClock
+	if g.ready > 0 {
+		s.SMClockMHz = fullClock
+	}
+	g.active, g.ready, g.effort = 0, 0, 0
+
+	s.Throttle = nil
+	hot := 0.0
+	for _, a := range f.faults.active {
+		if a.fault.Kind != spec.GPUThrottle || !slices.Contains(a.workers, w.index) || f.telemetry.Float64() >= *a.fault.Share {
+			continue
+		}
+		s.Throttle = append(s.Throttle, a.fault.Reason)
+		switch a.fault.Reason {
+		case "hw_thermal", "sw_thermal":
+			hot = 15
+		}
+		clock := fullClock * softThrottle
+		if a.fault.Reason == "hw_thermal" || a.fault.Reason == "hw_slowdown" || a.fault.Reason == "hw_power_brake" {
+			clock = fullClock * hardThrottle
+		}
+		s.SMClockMHz = min(s.SMClockMHz, clock)
+	}
+	if s.PowerW >= capPower && !slices.Contains(s.Throttle, "power_cap") {
+		s.Throttle = append(s.Throttle, "power_cap")
+	}
+	s.EnergyJ += s.PowerW
+	aim := coldest + warmestOfLoad*s.PowerW/(idlePower+readyPower+workPower) + hot
+	s.TemperatureC += (aim - s.TemperatureC) * (1 - math.Exp(-1/inertia))
+	s.Missing = f.undelivered("gpus")
+	w.lost = f.undelivered("workers")
+}
+
+// snapshot is what the telemetry says now.
+func (f *Fleet) snapshot() Snapshot {
+	s := Snapshot{At: f.now, Node: f.node}
+	for _, w := range f.workers {
+		state := WorkerState{
+			ID: w.id, Present: w.present, Missing: w.lost,
+			Running: w.running, Waiting: w.waiting, Held: w.running + w.waiting,
+			KVUsage:   float64(w.blocks) / float64(f.scenario.Fleet.KVBlocks),
+			Generated: w.generated, PromptTokens: w.prompted, PrefixQueries: w.queries, PrefixHits: w.hits,
+			Preemptions: w.preemptions, Finished: w.finished,
+		}
+		if w.gaugeOff {
+			state.Running = 0
+		}
+		s.Workers = append(s.Workers, state)
+		g := w.gpu.state
+		g.Throttle = slices.Clone(g.Throttle)
+		s.GPUs = append(s.GPUs, g)
+	}
+	fe := &f.frontend
+	s.Frontend = FrontendState{InFlight: fe.inFlight, Queued: fe.queued, Served: fe.served, Failed: fe.failed, Tokens: fe.tokens}
+	return s
+}

@@ -1,0 +1,230 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aicr/internal/sim"
+	"aicr/internal/spec"
+)
+
+// puppet is a fleet that does what a test says. With a step it takes its time,
+// which has to be virtual; without one it answers inside Submit.
+type puppet struct {
+	step    time.Duration // between what it tells
+	outcome sim.Outcome   // of every stream; Unended: Served
+	status  int           // when it is Refused
+	tokens  int           // before an outcome that is not Served
+	workers []sim.WorkerState
+
+	mu        sync.Mutex
+	began     time.Time
+	streams   []*sim.Stream
+	abandoned []*sim.Stream
+	quit      map[*sim.Stream]chan struct{}
+	ended     int
+	faults    []spec.Fault
+}
+
+// The ids are above 2^53 and odd: a client that takes them for floats is wrong.
+// They are not in order, as real ones are not.
+func newPuppet() *puppet {
+	return &puppet{began: time.Now(), quit: map[*sim.Stream]chan struct{}{},
+		workers: []sim.WorkerState{{ID: 15440633145584257461, Present: true}, {ID: 13508364658517883845, Present: true}}}
+}
+
+func (p *puppet) now() time.Duration { return time.Since(p.began) }
+
+func (p *puppet) Submit(s *sim.Stream, c sim.Client) {
+	quit := make(chan struct{})
+	p.mu.Lock()
+	s.Arrived = p.now()
+	s.Worker = len(p.streams) % len(p.workers)
+	p.streams = append(p.streams, s)
+	p.quit[s] = quit
+	p.mu.Unlock()
+	if p.step == 0 {
+		p.play(s, c, quit)
+		return
+	}
+	go p.play(s, c, quit)
+}
+
+func (p *puppet) play(s *sim.Stream, c sim.Client, quit chan struct{}) {
+	end := func(o sim.Outcome) {
+		p.mu.Lock()
+		p.ended++
+		p.mu.Unlock()
+		s.Outcome = o
+		c.Ended(p.now(), s)
+	}
+	wait := func() bool {
+		if p.step == 0 {
+			return true
+		}
+		select {
+		case <-quit:
+			end(sim.Abandoned)
+			return false
+		case <-time.After(p.step):
+			return true
+		}
+	}
+	outcome, tokens := p.outcome, p.tokens
+	if outcome == sim.Unended {
+		outcome, tokens = sim.Served, s.Output
+	}
+	if !wait() {
+		return
+	}
+	if outcome == sim.Refused {
+		s.Status = p.status
+		end(outcome)
+		return
+	}
+	c.Routed(p.now(), s)
+	for s.Given < tokens {
+		if !wait() {
+			return
+		}
+		s.Given++
+		c.Token(p.now(), s)
+	}
+	end(outcome)
+}
+
+func (p *puppet) Abandon(s *sim.Stream) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.abandoned = append(p.abandoned, s)
+	close(p.quit[s])
+}
+
+func (p *puppet) Snapshot() sim.Snapshot {
+	return sim.Snapshot{At: p.now(), Workers: slices.Clone(p.workers), GPUs: make([]sim.GPUState, len(p.workers))}
+}
+
+// Serving is by the faults that are set, all of which are always on.
+func (p *puppet) Serving() (bool, spec.FaultKind) {
+	for _, f := range p.Faults() {
+		if f.Kind == spec.DiscoveryPanic || f.Kind == spec.DRAStale {
+			return false, f.Kind
+		}
+	}
+	return true, ""
+}
+
+func (p *puppet) Faults() []spec.Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.faults
+}
+
+func (p *puppet) SetFaults(faults []spec.Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = faults
+}
+
+// scenario says five words where nothing else is asked for, and has room for 64
+// tokens in all.
+func scenario(t testing.TB) *spec.Scenario {
+	t.Helper()
+	s, ok := spec.NewScenario("puppet", "small")
+	if !ok {
+		t.Fatal("there is no profile small")
+	}
+	s.Fleet.Workers, s.Fleet.KVBlocks = 2, 4
+	s.Load.OutputTokens = 5
+	return s
+}
+
+const (
+	testModel = "tiny"
+	testToken = "open-sesame"
+)
+
+func serverOf(t testing.TB, f fleet) *Server {
+	t.Helper()
+	return newServer(f, scenario(t), Options{Model: testModel, Token: testToken, Node: "node-0"})
+}
+
+// pipeNet is a network for virtual time: synctest knows nothing of sockets.
+type pipeNet struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p *pipeNet) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipeNet) Close() error   { close(p.done); return nil }
+func (p *pipeNet) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p *pipeNet) dial(context.Context, string, string) (net.Conn, error) {
+	here, there := net.Pipe()
+	p.conns <- there
+	return here, nil
+}
+
+// inVirtualTime runs f beside a server of the handler.
+func inVirtualTime(t *testing.T, handler func(t *testing.T) http.Handler, f func(t *testing.T, network *pipeNet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		network := &pipeNet{make(chan net.Conn), make(chan struct{})}
+		srv := &http.Server{Handler: handler(t)}
+		go func() { _ = srv.Serve(network) }() // it ends by Close
+		f(t, network)
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// exchange sends a request as it is and returns the answer as it is.
+func exchange(t *testing.T, network *pipeNet, request string) string {
+	t.Helper()
+	conn, err := network.dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	go func() { _, _ = io.WriteString(conn, request) }() // what fails is missed by the server
+	var raw bytes.Buffer
+	method, _, _ := strings.Cut(request, " ")
+	res, err := http.ReadResponse(bufio.NewReader(io.TeeReader(conn, &raw)), &http.Request{Method: method})
+	if err != nil {
+		return fmt.Sprintf("%s(the connection broke: %v)\n", raw.String(), err)
+	}
+	if _, err := io.ReadAll(res.Body); err != nil {
+		return fmt.Sprintf("%s\n(the connection broke: %v)\n", raw.String(), err)
+	}
+	return raw.String()
+}
+
+func post(path, body string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: sim.test\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+}
+
+func getting(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: sim.test\r\n\r\n" }
+
+const (
+	chatPath  = "/v1/chat/completions"
+	plainPath = "/v1/completions"
+)

@@ -1,0 +1,161 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"aicr/internal/spec"
+)
+
+// How long a deployment is given, before any load, to serve at all and to have
+// each of its workers answer.
+const (
+	servesWithin  = 120 * time.Second
+	answersWithin = 300 * time.Second
+	warmTokens    = 8
+)
+
+// version is what a simulated deployment says it runs when no fault has it say
+// another.
+const version = "1.4.1"
+
+// Start deploys the scenario's fleet and has each worker answer once. It gives
+// what there was to see, and whether the fleet can be loaded. What goes wrong
+// within a window has not begun yet.
+func Start(s *spec.Scenario, seed uint64) (events []spec.Event, ready bool) {
+	tell := func(at time.Duration, e spec.Event) {
+		e.T = at.Seconds()
+		events = append(events, e)
+	}
+	n := s.Fleet.Workers
+	free, runtime, chart := n, version, version
+	panicked := find(s, spec.DiscoveryPanic)
+	if find(s, spec.GPUsClaimed) != nil {
+		free = 0
+	}
+	if panicked != nil {
+		runtime, chart = orElse(panicked.Runtime, version), orElse(panicked.Chart, version)
+	}
+	tell(0, spec.Event{Kind: spec.EventStage, Stage: "start"})
+	tell(0, spec.Event{Kind: spec.EventGPUs, Source: NodeName, Want: &n, Have: &free})
+	tell(0, spec.Event{Kind: spec.EventVersions, Runtime: runtime, Chart: chart})
+	if free == 0 {
+		return events, false
+	}
+	if find(s, spec.DRAStale) != nil {
+		for i := range n {
+			tell(time.Second, spec.Event{Kind: spec.EventPod, Source: "worker-" + strconv.Itoa(i), Worker: strconv.Itoa(i),
+				Reason: "FailedPrepareDynamicResources", Text: StaleDRA})
+		}
+		tell(servesWithin, spec.Event{Kind: spec.EventNotServed, Text: "pods stay in ContainerCreating"})
+		return events, false
+	}
+	if panicked != nil {
+		for _, l := range PanicLines(panicked) {
+			tell(time.Second, spec.Event{Kind: spec.EventLog, Source: frontendName, Text: l.Text, Count: l.Count})
+		}
+		tell(servesWithin, spec.Event{Kind: spec.EventNotServed, Text: "the frontend is up and no completion came"})
+		return events, false
+	}
+
+	w := warmer{}
+	f := newFleet(withoutWindows(s), settings{seed: seed, episode: 1})
+	present := len(f.view.workers)
+	tell(0, spec.Event{Kind: spec.EventStage, Stage: "warm"})
+	tell(0, spec.Event{Kind: spec.EventWorkers, Want: &n, Have: &present})
+	streams := make([]*Stream, n)
+	for _, i := range f.view.workers {
+		streams[i] = &Stream{Prompt: s.Load.InputTokens, Output: warmTokens, Pin: i + 1}
+		f.submit(0, streams[i], w)
+	}
+	for len(w) < present && f.next() <= answersWithin {
+		f.advance(f.next())
+	}
+	for i, a := range streams {
+		if a == nil {
+			continue
+		}
+		e := spec.Event{Kind: spec.EventAnswer, Worker: strconv.Itoa(i)}
+		at, ended := w[a]
+		switch {
+		case !ended:
+			at = answersWithin
+			e.Reason, e.Text = "silent", fmt.Sprintf("no whole answer within %v", answersWithin)
+		case a.Outcome == Served:
+			e.Tokens, e.Seconds = &a.Given, seconds(a.First)
+			ready = true
+		default:
+			e.Tokens = &a.Given
+			e.Reason, _, e.Text = ending(a)
+		}
+		tell(at, e)
+	}
+	slices.SortStableFunc(events, func(a, b spec.Event) int {
+		switch {
+		case a.T < b.T:
+			return -1
+		case a.T > b.T:
+			return 1
+		}
+		return 0
+	})
+	if !ready {
+		tell(answersWithin, spec.Event{Kind: spec.EventNotServed, Text: "no worker answered with a token"})
+	}
+	return events, ready
+}
+
+// warmer notes when the first answers ended.
+type warmer map[*Stream]time.Duration
+
+func (warmer) Routed(time.Duration, *Stream)        {}
+func (warmer) Token(time.Duration, *Stream)         {}
+func (w warmer) Ended(now time.Duration, s *Stream) { w[s] = now }
+
+// find finds a fault that is there before any load.
+func find(s *spec.Scenario, kind spec.FaultKind) *spec.Fault {
+	for i := range s.Faults {
+		f := &s.Faults[i]
+		if f.Kind == kind && f.Lasts == nil && (len(f.Episodes) == 0 || slices.Contains(f.Episodes, 1)) {
+			return f
+		}
+	}
+	return nil
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func seconds(d time.Duration) *float64 {
+	s := d.Seconds()
+	return &s
+}
+
+// StaleDRA is what the kubelet says when the DRA plugin was not restarted after
+// the driver.
+const StaleDRA = "Failed to prepare dynamic resources: prepare dynamic resources: NodePrepareResources failed for ResourceClaim: invalid device, empty device edits"
+
+// LogLine is a line of a log and how often it came.
+type LogLine struct {
+	Text  string
+	Count int
+}
+
+// PanicLines are what the frontend logs when its discovery has panicked.
+func PanicLines(f *spec.Fault) []LogLine {
+	var lines []LogLine
+	add := func(n *int, text string) {
+		if n != nil && *n > 0 {
+			lines = append(lines, LogLine{text, *n})
+		}
+	}
+	add(f.Panics, "thread 'tokio-runtime-worker' panicked: Unfold must not be polled after it returned Poll::Ready(None)")
+	add(f.BucketMissing, "KVStoreDiscovery::list: bucket missing for query=AllEndpoints, bucket=v1/instances")
+	return lines
+}
