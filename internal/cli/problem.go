@@ -88,17 +88,27 @@ func worst(all []*Problem) Code {
 	return code
 }
 
-// tell writes the problems: every cause first, then every hint once.
+// tell writes the problems: each cause with its hint, but a hint that several of
+// them share once, at the end.
 func tell(w io.Writer, paint palette, all []*Problem) {
-	var hints []string
+	uses := map[string]int{}
+	for _, p := range all {
+		uses[p.Hint]++
+	}
+	hint := func(h string) { fmt.Fprintf(w, "%s %s\n", paint.cyan("hint:"), indented(h)) }
+	var shared []string
 	for _, p := range all {
 		fmt.Fprintf(w, "%s %s\n", paint.red("error:"), indented(p.Cause.Error()))
-		if p.Hint != "" && !slices.Contains(hints, p.Hint) {
-			hints = append(hints, p.Hint)
+		switch {
+		case p.Hint == "":
+		case uses[p.Hint] == 1:
+			hint(p.Hint)
+		case !slices.Contains(shared, p.Hint):
+			shared = append(shared, p.Hint)
 		}
 	}
-	for _, h := range hints {
-		fmt.Fprintf(w, "%s %s\n", paint.cyan("hint:"), indented(h))
+	for _, h := range shared {
+		hint(h)
 	}
 }
 

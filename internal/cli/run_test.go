@@ -137,9 +137,9 @@ func TestExitCodeAndMessageFollowTheError(t *testing.T) {
 		"a problem has its own code":      {misuse("", "bad"), Misused, "error: bad\n"},
 		"a hint follows":                  {unmeasured("check --url", "no: %w", cause), Unmeasured, "error: no: no such host\nhint: check --url\n"},
 		"words around a problem are kept": {fmt.Errorf("probing: %w", misuse("h", "bad")), Misused, "error: probing: bad\nhint: h\n"},
-		"all causes, then all hints once": {
+		"each cause with its hint, a shared one once": {
 			errors.Join(misuse("h1", "a"), misuse("h2", "b"), misuse("h1", "c")), Misused,
-			"error: a\nerror: b\nerror: c\nhint: h1\nhint: h2\n",
+			"error: a\nerror: b\nhint: h2\nerror: c\nhint: h1\n",
 		},
 		"the worst code counts":           {errors.Join(misuse("", "a"), cause), Unmeasured, "error: a\nerror: no such host\n"},
 		"two wrapped errors are one line": {fmt.Errorf("%w or %w", errors.New("a"), errors.New("b")), Unmeasured, "error: a or b\n"},

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"aicr/internal/sim/scenarios"
+	"aicr/internal/spec"
+)
+
+func newSim(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "Simulate a serving stack and what can go wrong with it",
+		Long: `A fleet that does not exist: a frontend with its router, workers that batch as
+vLLM does, their GPUs, and faults that are switched on on purpose. It is played
+in virtual time, hundreds of times faster than it would happen, or served over
+HTTP to any OpenAI client. A scenario is a file, or the name of one that is built
+in.`,
+		Example: `  aicr sim list
+  aicr sim play healthy one-worker-stall --seeds 5
+  aicr sim serve small`,
+	}
+	cmd.AddCommand(newSimPlay(a), newSimServe(a), newSimList(a))
+	return cmd
+}
+
+// named is a scenario as the user asked for it.
+type named struct {
+	*spec.Scenario
+	short string // the name of one that is built in, or the file's
+	data  []byte
+}
+
+// scenarios reads those that the user named, and finds all that is wrong with
+// all of them.
+func (a *app) scenarios(args []string) ([]named, error) {
+	var all []named
+	var wrong []error
+	for _, arg := range args {
+		s, err := readScenario(arg)
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		all = append(all, s)
+	}
+	return all, errors.Join(wrong...)
+}
+
+func readScenario(arg string) (named, error) {
+	if e, ok := scenarios.Find(arg); ok {
+		s, err := spec.DecodeScenario(e.Data)
+		if err != nil {
+			return named{}, mistakes(e.Name, err)
+		}
+		return named{s, e.Name, e.Data}, nil
+	}
+	data, err := os.ReadFile(arg)
+	if errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(arg, `/\.`) {
+		hint := "see 'aicr sim list'"
+		if near := scenarios.Near(arg); near != "" {
+			hint = fmt.Sprintf("did you mean %s? see 'aicr sim list'", near)
+		}
+		return named{}, misuse(hint, "%q is neither a scenario that is built in nor a file", arg)
+	}
+	if err != nil {
+		return named{}, misuse("", "reading a scenario: %w", err)
+	}
+	s, err := spec.DecodeScenario(data)
+	if err != nil {
+		return named{}, mistakes(arg, err)
+	}
+	return named{s, arg, data}, nil
+}
+
+// mistakes makes a Problem of everything that is wrong with a file.
+func mistakes(file string, err error) error {
+	all, ok := errors.AsType[spec.Mistakes](err)
+	if !ok {
+		return misuse("", "%s: %w", file, err)
+	}
+	var wrong []error
+	for _, m := range all {
+		path := ""
+		if m.Path != "" {
+			path = m.Path + ": "
+		}
+		wrong = append(wrong, misuse(m.Hint, "%s:%d: %s%s", file, m.Line, path, m.Text))
+	}
+	return errors.Join(wrong...)
+}
+
+// scenarioNames completes the names of what is built in.
+func scenarioNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var all []cobra.Completion
+	for _, e := range scenarios.All() {
+		all = append(all, cobra.CompletionWithDesc(e.Name, e.Line), cobra.CompletionWithDesc(e.Title, e.Line))
+	}
+	return all, cobra.ShellCompDirectiveDefault
+}
