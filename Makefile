@@ -24,10 +24,10 @@ FUZZ := \
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit proof fuzz lint fmt docs demo bench clean
+.PHONY: help build test unit proof fuzz conformance lint fmt docs demo bench faithful clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the one static binary, bin/aicr
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/aicr ./cmd/aicr
@@ -69,6 +69,10 @@ fuzz: ## fuzz each target for FUZZTIME (10s)
 		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $$package || exit 1; \
 	done
 
+# The program is built by the test, which the test cache knows nothing of.
+conformance: ## hold aicr sim serve against the official OpenAI client
+	cd test/openai && go vet ./... && go test -count 1 ./...
+
 lint: ## run the linters of .golangci.yml; the first time builds them, for minutes
 	$(LINT) run ./...
 
@@ -81,8 +85,12 @@ docs: ## write docs/reference anew from the commands
 demo: build ## see it work: load an embedded endpoint
 	bin/aicr bench --demo
 
-bench: build ## measure what the engine costs, beside a raw drain and the peers installed
+bench: build ## measure what the simulator costs, then the engine beside a raw drain and the peers installed
+	go test -run '^$$' -bench Episode -benchtime 20x ./internal/sim
 	go run ./hack/bench run --aicr bin/aicr $(BENCHFLAGS)
+
+faithful: ## print the simulator beside the published runs and the reference model
+	go run ./hack/faithful
 
 clean: ## remove what was built
 	rm -rf bin

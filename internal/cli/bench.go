@@ -14,7 +14,8 @@ import (
 
 	"aicr/internal/load"
 	"aicr/internal/load/workload"
-	"aicr/internal/sim/truth"
+	"aicr/internal/sim"
+	"aicr/internal/sim/serve"
 	"aicr/internal/spec"
 )
 
@@ -50,7 +51,7 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 		return err
 	}
 	if o.demo {
-		stop, err := job.startDemo()
+		stop, err := job.startDemo(ctx)
 		if err != nil {
 			return err
 		}
@@ -100,23 +101,27 @@ const (
 	demoRequests = 160
 )
 
-// startDemo serves the embedded endpoint on loopback. It is the known-truth
-// server behind net/http, which shares the scheduler with the engine more
-// peacefully than that server's own event loop would.
-func (j *benchJob) startDemo() (stop func(), err error) {
-	endpoint, err := truth.NewHandler(truth.Script{Seed: 1, Model: "demo", TTFT: 180 * time.Millisecond, TTFTSpread: 60 * time.Millisecond,
-		ITL: 6 * time.Millisecond, ITLSpread: 2 * time.Millisecond, Workers: 3, HeadersFirst: true})
-	if err != nil {
-		return nil, err
-	}
+// startDemo serves a simulated fleet on loopback: three workers, quick enough to
+// have the whole demo over in some ten seconds.
+func (j *benchJob) startDemo(ctx context.Context) (stop func(), err error) {
+	s, _ := spec.NewScenario("demo", "small")
+	s.Fleet.Workers = 3
+	s.Fleet.Timing.Base, s.Fleet.Timing.Host = spec.Duration(4*time.Millisecond), spec.Duration(time.Millisecond)
+	fleet := sim.NewLive(s, 1, 1)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, unmeasured("", "starting the demo endpoint: %w", err)
 	}
-	srv := &http.Server{Handler: endpoint}
+	srv := &http.Server{Handler: serve.New(fleet, s, serve.Options{Model: "demo"}).Frontend()}
 	go func() { _ = srv.Serve(listener) }() // it ends by Close
+	// An interrupt ends the load in good order, for which the fleet is still needed.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go fleet.Run(ctx)
 	j.target.URL, j.spec.Model = "http://"+listener.Addr().String(), "demo"
-	return func() { _ = srv.Close() }, nil
+	return func() {
+		_ = srv.Close()
+		cancel()
+	}, nil
 }
 
 // prepareLoad probes the server and builds the requests that it takes.

@@ -481,7 +481,7 @@ func (r *benchReport) notes(d *spec.Bench, sum *metric.Summary) []string {
 	}
 	notes = append(notes, r.work.Notes()...)
 	if r.job.options.demo {
-		add("the endpoint ran inside this program, and its CPU time is counted here")
+		add("the endpoint was a simulated fleet inside this program, and its CPU time is counted here")
 	}
 	return notes
 }

@@ -494,7 +494,7 @@ type session struct {
 	code    int
 }
 
-// sessions reads the calls of the demo from a page. An exit code other than 0
+// sessions reads the calls from a page. An exit code other than 0
 // is shown in the page as a shell shows it: "$ echo $?" and the number.
 func sessions(t *testing.T, page string) []session {
 	t.Helper()
@@ -517,7 +517,7 @@ func sessions(t *testing.T, page string) []session {
 		case last < 0:
 		case asked:
 			if _, err := fmt.Sscan(line, &all[last].code); err != nil {
-				t.Fatalf("docs/bench.md:%d: %q is no exit code", i+1, line)
+				t.Fatalf("line %d: %q is no exit code", i+1, line)
 			}
 		default:
 			all[last].output = append(all[last].output, line)
@@ -528,41 +528,50 @@ func sessions(t *testing.T, page string) []session {
 
 func TestPageShowsWhatTheProgramDoes(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/bench.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	played := 0
-	for _, s := range sessions(t, string(page)) {
-		if !strings.HasPrefix(s.command, "aicr bench --demo") {
-			continue
+	for file, c := range map[string]struct {
+		played string // what a call has in it that a test can make
+		least  int
+	}{"bench.md": {"aicr bench --demo", 4}, "simulator.md": {"aicr sim play", 3}} {
+		page, err := os.ReadFile("../../docs/" + file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		played++
-		t.Run(fmt.Sprintf("line %d", s.line), func(t *testing.T) {
-			t.Parallel()
-			var out []byte
-			code := 0
-			measured(func() string {
-				cmd := exec.Command("sh", "-c", s.command)
-				cmd.Dir, cmd.Env = t.TempDir(), programEnv()
-				var err error
-				out, err = cmd.CombinedOutput()
-				if cmd.ProcessState == nil {
-					t.Fatal(err)
-				}
-				code = cmd.ProcessState.ExitCode()
-				return string(out)
-			}, func() {})
-			if code != s.code {
-				t.Fatalf("%s: exit code %d, the page says %d:\n%s", s.command, code, s.code, out)
+		played := 0
+		for _, s := range sessions(t, string(page)) {
+			if !strings.Contains(s.command, c.played) {
+				continue
 			}
-			if missing := unshown(s.output, strings.Split(string(out), "\n")); len(missing) > 0 {
-				t.Errorf("%s: the page shows, but the program does not print:\n%s\nbut:\n%s", s.command, strings.Join(missing, "\n"), out)
-			}
-		})
+			played++
+			t.Run(fmt.Sprintf("%s:%d", file, s.line), func(t *testing.T) {
+				t.Parallel()
+				showsWhatIsPrinted(t, s)
+			})
+		}
+		if played < c.least {
+			t.Errorf("%s has %d calls of %s, which is not worth a test", file, played, c.played)
+		}
 	}
-	if played < 4 {
-		t.Errorf("the page has %d calls of the demo, which is not worth a test", played)
+}
+
+func showsWhatIsPrinted(t *testing.T, s session) {
+	var out []byte
+	code := 0
+	measured(func() string {
+		cmd := exec.Command("sh", "-c", s.command)
+		cmd.Dir, cmd.Env = t.TempDir(), programEnv()
+		var err error
+		out, err = cmd.CombinedOutput()
+		if cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		code = cmd.ProcessState.ExitCode()
+		return string(out)
+	}, func() {})
+	if code != s.code {
+		t.Fatalf("%s: exit code %d, the page says %d:\n%s", s.command, code, s.code, out)
+	}
+	if missing := unshown(s.output, strings.Split(string(out), "\n")); len(missing) > 0 {
+		t.Errorf("%s: the page shows, but the program does not print:\n%s\nbut:\n%s", s.command, strings.Join(missing, "\n"), out)
 	}
 }
 

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"aicr/internal/spec"
 )
 
 // TestEveryCallInTheDocsParses keeps the calls that the pages show from naming
@@ -36,6 +39,50 @@ func TestEveryCallInTheDocsParses(t *testing.T) {
 	}
 	if calls < 10 {
 		t.Errorf("only %d calls were found: are they looked for in the right way?", calls)
+	}
+}
+
+// TestTheSimulatorsPageHasEverything keeps the lists of the code and the tables of
+// the page alike.
+func TestTheSimulatorsPageHasEverything(t *testing.T) {
+	text, err := os.ReadFile("../../docs/simulator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{} // of all tables, by their first cell
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if cells := strings.Split(line, " | "); strings.HasPrefix(line, "| `") && len(cells) > 1 {
+			rows[strings.Trim(cells[0], "| `")] = line
+		}
+	}
+	known := map[string]bool{}
+	has := func(name string, words ...string) {
+		t.Helper()
+		known[name] = true
+		for _, w := range words {
+			if !strings.Contains(rows[name], w) {
+				t.Errorf("the row of %s has no %q: %q", name, w, rows[name])
+			}
+		}
+		if rows[name] == "" {
+			t.Errorf("%s has no row", name)
+		}
+	}
+	for _, k := range spec.FaultKinds() {
+		has(string(k.Kind), k.Takes...)
+	}
+	for _, r := range spec.Routers() {
+		has(r)
+	}
+	for _, name := range spec.ProfileNames() {
+		p, _ := spec.ProfileNamed(name)
+		ms := func(d spec.Duration) string { return fmt.Sprintf("%g ms", d.D().Seconds()*1e3) }
+		has(name, ms(p.Timing.Base), fmt.Sprintf("%g µs", float64(p.Frontend.PerToken)/1e3), fmt.Sprintf("%g, %g", p.Timing.HostJitter, p.Timing.StepJitter))
+	}
+	for name := range rows {
+		if !known[name] {
+			t.Errorf("the page has a row of %s, which is not there", name)
+		}
 	}
 }
 

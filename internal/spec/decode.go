@@ -371,7 +371,7 @@ func (d *document) structure(n *yaml.Node, path string, v reflect.Value, depth i
 	}
 	for _, key := range unknown {
 		name := target(key).Value
-		if near, ok := nearest(name, known); ok {
+		if near, ok := Nearest(name, known); ok {
 			d.misnamed[join(path, near)] = true
 		}
 		d.note(join(path, plain(name)), positionOf(key), "unknown field", meant(name, known, "the fields here are"))

@@ -54,15 +54,15 @@ func (m Mistakes) sort() {
 // meant is a hint at one of the words that are known here: the one that is close
 // to what was written, else all of them.
 func meant(written string, known []string, otherwise string) string {
-	if near, ok := nearest(written, known); ok {
+	if near, ok := Nearest(written, known); ok {
 		return fmt.Sprintf("did you mean %s?", near)
 	}
 	return otherwise + " " + strings.Join(known, ", ")
 }
 
-// nearest finds the word that a typing mistake could have come from. Case,
+// Nearest finds the word that a typing mistake could have come from. Case,
 // dashes and underscores are not held against anybody.
-func nearest(written string, known []string) (string, bool) {
+func Nearest(written string, known []string) (string, bool) {
 	const longest = 64 // what is longer is no slip, and costs time to compare
 	if len(written) > longest {
 		return "", false

@@ -5,6 +5,8 @@ import (
 	"embed"
 	"fmt"
 	"strings"
+
+	"aicr/internal/spec"
 )
 
 //go:embed *.yaml
@@ -64,38 +66,12 @@ func read(name string) Entry {
 }
 
 // Near is the name or title that was most likely meant, or "" when none comes
-// close: that which shares the most pairs of neighbouring letters, at least half
-// of them.
+// close.
 func Near(name string) string {
-	written := pairs(name)
-	best, most := "", 0.5
+	var known []string
 	for _, e := range All() {
-		for _, known := range []string{e.Name, e.Title} {
-			if alike := likeness(written, pairs(known)); alike > most {
-				best, most = known, alike
-			}
-		}
+		known = append(known, e.Name, e.Title)
 	}
-	return best
-}
-
-// pairs are a word's pairs of neighbouring letters, in lower case.
-func pairs(word string) map[string]bool {
-	all := map[string]bool{}
-	for word = strings.ToLower(word); len(word) > 1; word = word[1:] {
-		all[word[:2]] = true
-	}
-	return all
-}
-
-// likeness is the share of pairs that two words have in common (Dice's); NaN when
-// they have no pairs at all.
-func likeness(a, b map[string]bool) float64 {
-	common := 0
-	for pair := range a {
-		if b[pair] {
-			common++
-		}
-	}
-	return 2 * float64(common) / float64(len(a)+len(b))
+	near, _ := spec.Nearest(name, known)
+	return near
 }

@@ -99,21 +99,20 @@ func TestFindTakesANameOrATitle(t *testing.T) {
 
 func TestNearIsWhatWasMeant(t *testing.T) {
 	for written, want := range map[string]string{
-		"helthy":         "healthy",
-		"Small":          "small",
-		"S4":             "s4",
-		"s111":           "s11",
-		"smal":           "small",
-		"smallstall":     "small-stall",
-		"s20":            "s2",
-		"slow-wroker":    "slow-worker",
-		"slowworker":     "slow-worker",
-		"blackhole":      "black-hole",
-		"one-wroker-sta": "one-worker-stall",
-		"":               "",
-		"x":              "",
-		"my-own.yaml":    "",
-		"recipe":         "",
+		"helthy":      "healthy",
+		"Small":       "small",
+		"S4":          "s4",
+		"s111":        "s11",
+		"smal":        "small",
+		"smallstall":  "small-stall",
+		"s20":         "s2",
+		"slow-wroker": "slow-worker",
+		"slowworker":  "slow-worker",
+		"blackhole":   "black-hole",
+		"":            "",
+		"x":           "",
+		"my-own.yaml": "",
+		"recipe":      "",
 	} {
 		if got := scenarios.Near(written); got != want {
 			t.Errorf("%q is near %q, want %q", written, got, want)

@@ -60,8 +60,8 @@ var parameters = []string{
 // ownParameters are those that only one endpoint knows.
 var ownParameters = map[endpoint][]string{
 	chat: {
-		"messages", "audio", "function_call", "functions", "max_completion_tokens", "metadata", "modalities",
-		"parallel_tool_calls", "prediction", "prompt_cache_key", "prompt_cache_retention", "reasoning_effort",
+		"messages", "audio", "function_call", "functions", "max_completion_tokens", "metadata", "modalities", "moderation",
+		"parallel_tool_calls", "prediction", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning_effort",
 		"safety_identifier", "service_tier", "store", "tool_choice", "tools", "top_logprobs", "verbosity",
 		"web_search_options",
 		"add_generation_prompt", "chat_template", "chat_template_args", "chat_template_kwargs",
