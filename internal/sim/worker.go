@@ -107,10 +107,8 @@ func (f *Fleet) queueAt(w *worker, s *Stream) {
 // startStep lets in what fits and begins a step, or leaves the worker idle.
 func (f *Fleet) startStep(w *worker) {
 	w.step++
-	admitted, computed := 0, 0
-	if f.growBatch(w) {
-		admitted, computed = f.admit(w)
-	}
+	f.growBatch(w)
+	admitted, computed := f.admit(w)
 	if w.running == 0 && computed == 0 {
 		w.step--
 		w.busy = false
@@ -136,7 +134,7 @@ func (f *Fleet) startStep(w *worker) {
 // planStep says when the step that is under way will end, as things are.
 func (f *Fleet) planStep(w *worker) {
 	w.turn++
-	if w.wedged {
+	if w.wedged { // even at its very end
 		return
 	}
 	if at, ever := after(f.now, w.left*w.factor()); ever {
@@ -249,19 +247,17 @@ func blocksFor(tokens int) int { return (tokens + spec.KVBlockTokens - 1) / spec
 
 // growBatch gives a block to each sequence that needs one more in this step.
 // When there are none left, the sequence that was admitted last gives up its own
-// and has to be computed again; nobody new is let in then, and enough is false.
-func (f *Fleet) growBatch(w *worker) (enough bool) {
+// and has to be computed again. It is then the first in the queue and needs more
+// than it left, so that nobody is let in.
+func (f *Fleet) growBatch(w *worker) {
 	now := w.step % spec.KVBlockTokens
-	enough = true
 	for w.blocks+w.grows[now] > f.scenario.Fleet.KVBlocks && (f.unbegin(w) || w.running > 1 && f.preempt(w)) {
 		w.preemptions++
-		enough = false
 	}
 	if w.grows[now] > 0 {
 		w.blocks += w.grows[now]
 		w.cache.keep(f.scenario.Fleet.KVBlocks - w.blocks)
 	}
-	return enough
 }
 
 // held is how many blocks a running sequence holds when the step that is given
@@ -316,7 +312,6 @@ func (f *Fleet) takeOut(w *worker, s *Stream, step int) {
 func (f *Fleet) drop(w *worker, s *Stream) {
 	if s.state == running {
 		f.takeOut(w, s, w.step)
-		s.leave = w.step - 1
 	} else {
 		w.waiting--
 		w.blocks -= s.blocks

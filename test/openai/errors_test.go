@@ -3,9 +3,9 @@ package conformance
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,11 +14,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// answerOf is the body of the answer that made an error. The client keeps it,
-// but shows none of it: Dynamo's errors are flat, {"message","type","code"},
-// and the client looks for an "error" around them. So its Message, Code, Type
-// and RawJSON are empty, and Error() is the status alone; who wants the reason
-// has to read it from Response, or by DumpResponse(true).
+// answerOf is the body of the answer that made an error, which the client keeps.
 func answerOf(t *testing.T, err error) string {
 	t.Helper()
 	var refused *openai.Error
@@ -33,8 +29,9 @@ func answerOf(t *testing.T, err error) string {
 	return string(body)
 }
 
-// wantRefusal checks what the client makes of an error answer: the status in the
-// error, and the reason in the answer that it keeps.
+// wantRefusal checks what the client makes of an error answer: the status, and
+// the reason, which it finds in the "error" that the answer has for its sake. An
+// answer without a body has none.
 func wantRefusal(t *testing.T, err error, status int, reason string) {
 	t.Helper()
 	var refused *openai.Error
@@ -44,17 +41,14 @@ func wantRefusal(t *testing.T, err error, status int, reason string) {
 	if refused.StatusCode != status {
 		t.Errorf("status %d, want %d", refused.StatusCode, status)
 	}
-	want := strings.TrimSpace(fmt.Sprintf("OpenAI API error: %d %s", status, http.StatusText(status)))
-	if got := refused.Error(); got != want {
-		t.Errorf("the client says %q, want %q", got, want)
+	if !strings.Contains(refused.Message, reason) {
+		t.Errorf("the client's message is %q, want %q in it", refused.Message, reason)
 	}
-	if refused.Message+refused.Code+refused.Type+refused.RawJSON() != "" {
-		t.Errorf("the client reads the flat body by now: message %q, code %q, type %q; say so in the README",
-			refused.Message, refused.Code, refused.Type)
+	if reason != "" && (refused.Type == "" || refused.Code != strconv.Itoa(status)) {
+		t.Errorf("type %q, code %q", refused.Type, refused.Code)
 	}
-	dump := string(refused.DumpResponse(true)) // it leaves the body to be read again
-	if body := answerOf(t, err); !strings.Contains(body, reason) || !strings.Contains(dump, reason) {
-		t.Errorf("the answer is %q and its dump %q, want %q in both", body, dump, reason)
+	if body := answerOf(t, err); !strings.Contains(body, reason) {
+		t.Errorf("the answer is %q, want %q in it", body, reason)
 	}
 }
 

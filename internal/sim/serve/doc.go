@@ -12,15 +12,14 @@
 // Where Dynamo and OpenAI differ, this is Dynamo, since a client has to get
 // along with the real one:
 //
-//   - An error answer is flat, {"message","type","code"}, not under "error".
-//     openai-python shows the whole body and so the message; openai-go looks
-//     under "error", shows the status, and keeps the body in the error's Response.
 //   - An error in mid-stream is an event {"error":…} in a 200, then [DONE].
 //   - While there is no worker, the completion endpoints answer 404 with an
 //     empty body.
 //   - One choice is given whatever n says.
 //
-// And where the simulation differs from Dynamo: a request without max_tokens is
-// served to its natural length, a list of prompts is one prompt, and a stop
-// string is heeded before min_tokens is reached.
+// And where the simulation differs from Dynamo: an error answer has OpenAI's
+// {"error":{…}} within Dynamo's flat {"message","type","code"}, so that the
+// official clients, which look there, find the reason; a request without
+// max_tokens is served to its natural length; a list of prompts is one prompt;
+// and a stop string is heeded before min_tokens is reached.
 package serve

@@ -69,14 +69,40 @@ func (r *refusal) errorType() string {
 	}
 }
 
-// refusalPage is the body of an error answer, in Dynamo's flat shape.
+// refusalPage is the body of an error answer: Dynamo's, which is flat, and within
+// it OpenAI's, which the official clients look for.
 type refusalPage struct {
-	Message string `json:"message"`
-	Type    string `json:"type"`
-	Code    int    `json:"code"`
+	Message string       `json:"message"`
+	Type    string       `json:"type"`
+	Code    int          `json:"code"`
+	Error   refusalError `json:"error"`
 }
 
-func (r *refusal) page() refusalPage { return refusalPage{r.message, r.kind(), r.status} }
+type refusalError struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    int     `json:"code"`
+}
+
+func (r *refusal) page() refusalPage {
+	return refusalPage{r.message, r.kind(), r.status, refusalError{Message: r.message, Type: r.openAIType(), Code: r.status}}
+}
+
+// openAIType is what OpenAI calls an error of that status.
+func (r *refusal) openAIType() string {
+	switch {
+	case r.status == http.StatusUnauthorized:
+		return "authentication_error"
+	case r.status == http.StatusNotFound:
+		return "not_found_error"
+	case r.status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case r.status < 500:
+		return "invalid_request_error"
+	}
+	return "internal_server_error"
+}
 
 func (r *refusal) write(w http.ResponseWriter) { writeChunked(w, r.status, encode(r.page())) }
 
