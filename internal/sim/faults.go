@@ -36,7 +36,11 @@ func (f *Fleet) plan(all []spec.Fault, warm bool) {
 	fs.version++
 	fs.active = nil
 	for i := range all {
-		if fault := &all[i]; f.always(fault) && f.fallsOn(fault) {
+		fault := &all[i]
+		if fault.Kind == spec.GPUError {
+			f.breakAsBefore(fault)
+		}
+		if f.always(fault) && f.fallsOn(fault) {
 			f.planAlways(fault)
 		}
 	}
@@ -59,14 +63,33 @@ func (f *Fleet) fallsOn(fault *spec.Fault) bool {
 // counters are seen to move, and stays broken.
 const gpuBreaksAfter = 1500 * time.Millisecond
 
+// breakAsBefore leaves the GPUs as the episodes before this one left them: what is
+// broken does not heal.
+func (f *Fleet) breakAsBefore(fault *spec.Fault) {
+	times := 0
+	for e := 1; e < f.faults.first; e++ {
+		if len(fault.Episodes) == 0 || slices.Contains(fault.Episodes, e) {
+			times++
+		}
+	}
+	if fault.Lasts == nil {
+		times = min(times, 1)
+	}
+	for range times {
+		f.strike(f.window(fault))
+	}
+}
+
 // planAlways begins a fault without a window.
 func (f *Fleet) planAlways(fault *spec.Fault) {
 	w := f.window(fault)
-	if fault.Kind == spec.GPUError && f.faults.episode == firstEpisode(fault) {
-		f.queue.push(event{at: f.now + gpuBreaksAfter, kind: begins, window: w})
+	switch {
+	case fault.Kind == spec.GPUError:
+		if f.faults.episode == firstEpisode(fault) {
+			f.queue.push(event{at: f.now + gpuBreaksAfter, kind: begins, window: w})
+		}
 		return
-	}
-	if fault.Kind == spec.ColdStart && f.faults.warm {
+	case fault.Kind == spec.ColdStart && f.faults.warm:
 		return
 	}
 	f.faults.active = append(f.faults.active, w)
@@ -212,6 +235,9 @@ func (f *Fleet) derive() {
 		w.slow, w.stall, w.wedged, w.gaugeOff = c.slow, c.stall, c.wedged, c.gaugeOff
 		if (c.absent && w.present) || (c.dead && !w.dead) {
 			f.kill(w)
+		}
+		if c.absent {
+			w.counters = counters{} // who comes back counts anew
 		}
 		w.present, w.dead = !c.absent, c.dead
 		if w.busy {

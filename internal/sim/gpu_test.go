@@ -225,10 +225,11 @@ func TestABrokenGPUIsSeenToBreakOnce(t *testing.T) {
 	}
 }
 
+// What broke in an episode is broken in those that follow.
 func TestAGPUBreaksInTheFirstOfItsEpisodes(t *testing.T) {
 	s := bare(1)
 	s.Faults = []spec.Fault{{Kind: spec.GPUError, Workers: on(0), DoubleBit: new(1), Episodes: []int{3, 2}}}
-	for episode, want := range [][2]float64{1: {0, 0}, 2: {0, 1}, 3: {1, 1}} {
+	for episode, want := range [][2]float64{1: {0, 0}, 2: {0, 1}, 3: {1, 1}, 4: {1, 1}} {
 		if episode == 0 {
 			continue
 		}
@@ -236,6 +237,36 @@ func TestAGPUBreaksInTheFirstOfItsEpisodes(t *testing.T) {
 		if got := [2]float64{*gpu[0].GPU.DoubleBit, *gpu[len(gpu)-1].GPU.DoubleBit}; got != want {
 			t.Errorf("episode %d begins and ends with %v errors, want %v", episode, got, want)
 		}
+	}
+}
+
+// An error with a window comes again in each of its episodes, and none is forgotten.
+func TestAGPUsErrorsAddUp(t *testing.T) {
+	s := bare(1)
+	s.Faults = []spec.Fault{{Kind: spec.GPUError, Workers: on(0), DoubleBit: new(2), At: new(spec.Duration(2500 * time.Millisecond)), Lasts: new(spec.Duration(time.Second))}}
+	for episode := 1; episode <= 3; episode++ {
+		gpu := series(play(t, s, 1, episode, Load{}), spec.SourceGPU, "")
+		if first, last := *gpu[0].GPU.DoubleBit, *gpu[len(gpu)-1].GPU.DoubleBit; first != float64(2*episode-2) || last != float64(2*episode) {
+			t.Errorf("episode %d begins with %v errors and ends with %v", episode, first, last)
+		}
+	}
+}
+
+// A worker that comes back is a new process.
+func TestAWorkerThatComesBackCountsAnew(t *testing.T) {
+	s := bare(2)
+	s.Load.Episode = spec.Duration(10 * time.Second)
+	s.Faults = []spec.Fault{{Kind: spec.WorkerMissing, Workers: on(1), At: new(spec.Duration(3500 * time.Millisecond)), Lasts: new(spec.Duration(2 * time.Second))}}
+	var counted []float64
+	for _, sample := range series(play(t, s, 1, 1, Load{}), spec.SourceWorker, "1") {
+		if sample.Worker == nil {
+			counted = append(counted, -1)
+			continue
+		}
+		counted = append(counted, *sample.Worker.Generated)
+	}
+	if counted[3] != -1 || counted[4] != -1 || counted[5] < 0 || counted[5] >= counted[2] {
+		t.Errorf("tokens by the second: %v", counted)
 	}
 }
 

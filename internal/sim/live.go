@@ -83,8 +83,8 @@ func (l *Live) Now() time.Duration {
 }
 
 // Submit hands the fleet a request, which has arrived now. The client is called
-// back on the goroutine of Run, with the fleet locked: it must not block and
-// must not call l.
+// back by whoever moves the fleet, mostly Run, with the fleet locked: it must not
+// block and must not call l.
 func (l *Live) Submit(s *Stream, c Client) {
 	l.mu.Lock()
 	if !l.begun {

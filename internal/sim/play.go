@@ -21,7 +21,8 @@ type Load struct {
 
 	// Count, when not 0, ends the episode after so many requests instead of by
 	// time, and Wave sends as many requests as there are users first, in one go,
-	// and waits for all of them: what the published gate did.
+	// and waits for all of them: what the published gate did. Either waits for
+	// ever for a fleet that never answers.
 	Count int
 	Wave  bool
 }
@@ -298,10 +299,12 @@ func (p *player) note(r *spec.Request, now time.Duration, s *Stream) {
 		}
 	default:
 		r.Status = 200
+	}
+	// The worker's name comes with the first event that is not an error.
+	if s.First > 0 || s.Outcome == Empty {
 		r.Worker = p.names[s.Worker]
 	}
 	if s.First > 0 {
-		r.Worker = p.names[s.Worker]
 		r.Cached = &s.Cached
 	}
 }

@@ -42,9 +42,14 @@ type worker struct {
 	lost     bool // its sample of this second is
 	cold     time.Duration
 
-	generated, prompted, queries, hits, preemptions, finished int64
+	counters
 
 	deliveries []time.Duration // of step 1, 2, …, where tokens are not told one by one
+}
+
+// counters are what a worker's process has counted since it started.
+type counters struct {
+	generated, prompted, queries, hits, preemptions, finished int64
 }
 
 func newWorker(index int, seed uint64) *worker {
