@@ -52,19 +52,23 @@ func (r *benchReport) meta() aiperf.Meta {
 func (a *app) commandLine(command string) string {
 	words := []string{"aicr", command}
 	for _, s := range a.settings.all {
-		if s.Source == FromDefault {
+		if s.Source == FromDefault || s.Name == "run" { // where a run is kept is no part of it
 			continue
 		}
 		value := s.Value
 		if s.Name == "url" {
 			value = withoutQuery(value)
 		}
-		if strings.ContainsAny(value, " \t\n'\"$&;|<>()*?[]#~`\\{}!") {
-			value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
-		}
-		words = append(words, "--"+s.Name+"="+value)
+		words = append(words, "--"+s.Name+"="+shellQuoted(value))
 	}
 	return strings.Join(words, " ")
+}
+
+func shellQuoted(value string) string {
+	if strings.ContainsAny(value, " \t\n'\"$&;|<>()*?[]#~`\\{}!") {
+		return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+	}
+	return value
 }
 
 // document computes everything that is told of the run.

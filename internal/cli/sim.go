@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -25,15 +27,28 @@ in.`,
   aicr sim play healthy one-worker-stall --seeds 5
   aicr sim serve small`,
 	}
-	cmd.AddCommand(newSimPlay(a), newSimServe(a), newSimList(a))
+	cmd.AddCommand(newSimPlay(a), newSimServe(a), newSimList(a), newSimShow(a))
 	return cmd
 }
 
 // named is a scenario as the user asked for it.
 type named struct {
 	*spec.Scenario
-	short string // the name of one that is built in, or the file's
-	data  []byte
+	asked string // a name or a file
+	line  string // what is said of one that is built in
+
+	// reference is the throughput that its own is held against, found out once.
+	reference func(context.Context) (float64, error)
+}
+
+func newNamed(s *spec.Scenario, asked, line string) named {
+	var once sync.Once
+	var throughput float64
+	var err error
+	return named{s, asked, line, func(ctx context.Context) (float64, error) {
+		once.Do(func() { throughput, err = referenceOf(ctx, s) })
+		return throughput, err
+	}}
 }
 
 // scenarios reads those that the user named, and finds all that is wrong with
@@ -58,15 +73,11 @@ func readScenario(arg string) (named, error) {
 		if err != nil {
 			return named{}, mistakes(e.Name, err)
 		}
-		return named{s, e.Name, e.Data}, nil
+		return newNamed(s, arg, e.Line), nil
 	}
 	data, err := os.ReadFile(arg)
 	if errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(arg, `/\.`) {
-		hint := "see 'aicr sim list'"
-		if near := scenarios.Near(arg); near != "" {
-			hint = fmt.Sprintf("did you mean %s? see 'aicr sim list'", near)
-		}
-		return named{}, misuse(hint, "%q is neither a scenario that is built in nor a file", arg)
+		return named{}, unknownScenario(arg)
 	}
 	if err != nil {
 		return named{}, misuse("", "reading a scenario: %w", err)
@@ -75,7 +86,15 @@ func readScenario(arg string) (named, error) {
 	if err != nil {
 		return named{}, mistakes(arg, err)
 	}
-	return named{s, arg, data}, nil
+	return newNamed(s, arg, ""), nil
+}
+
+func unknownScenario(name string) error {
+	hint := "see 'aicr sim list'"
+	if near := scenarios.Near(name); near != "" {
+		hint = fmt.Sprintf("did you mean %s? see 'aicr sim list'", near)
+	}
+	return misuse(hint, "%q is neither a scenario that is built in nor a file", name)
 }
 
 // mistakes makes a Problem of everything that is wrong with a file.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -84,6 +85,9 @@ func (a *app) simPlay(ctx context.Context, args []string, o *playOptions) error 
 		return err
 	}
 	all, err := a.scenarios(args)
+	if err == nil && o.dir != "" {
+		err = sameTwice(all)
+	}
 	if err != nil {
 		return err
 	}
@@ -105,15 +109,31 @@ func (a *app) simPlay(ctx context.Context, args []string, o *playOptions) error 
 		return nil
 	})
 	status.Done()
-	if err != nil {
+	if o.format == outputJSON {
+		if err == nil {
+			a.say("nothing was judged: there is no judge yet")
+		}
 		return err
 	}
-	a.say("nothing was judged: there is no judge yet")
-	if o.format == outputJSON {
-		return nil
+	if len(table.rows) > 0 { // what was played is told, whatever went wrong then
+		if _, lost := a.env.Stdout.Write(table.text(todo, a.env.Now().Sub(began))); err == nil {
+			err = lost
+		}
 	}
-	_, err = a.env.Stdout.Write(table.text(a.env.Now().Sub(began)))
 	return err
+}
+
+// sameTwice finds scenarios whose records would be the same folder.
+func sameTwice(all []named) error {
+	seen := map[string]bool{}
+	var wrong []error
+	for _, s := range all {
+		if seen[s.Metadata.Name] {
+			wrong = append(wrong, misuse("name it once, or leave --run out", "scenario %s is named twice, and its runs have one folder", s.Metadata.Name))
+		}
+		seen[s.Metadata.Name] = true
+	}
+	return errors.Join(wrong...)
 }
 
 // oneLine is a status that says one thing.
@@ -200,9 +220,9 @@ type played struct {
 	NotLoaded  string   `json:"notLoaded,omitempty"` // why there was no load
 	Throughput *float64 `json:"throughput,omitempty"`
 	Reference  float64  `json:"reference,omitempty"`
-	TTFT50     *float64 `json:"ttftP50,omitempty"` // milliseconds, of the episode with the worst p99
-	TTFT99     *float64 `json:"ttftP99,omitempty"`
-	Gap        *float64 `json:"longestGap,omitempty"` // milliseconds
+	TTFT50     *float64 `json:"ttftP50Ms,omitempty"` // of the episode with the worst p99
+	TTFT99     *float64 `json:"ttftP99Ms,omitempty"`
+	Gap        *float64 `json:"longestGapMs,omitempty"`
 	Requests   int      `json:"requests"`
 	Failed     int      `json:"failed"`
 	Unanswered int      `json:"unanswered"`
@@ -236,33 +256,34 @@ func (a *app) playOne(ctx context.Context, s named, seed uint64, o *playOptions)
 		return nil, err
 	}
 	if ready {
-		if err := a.playEpisodes(ctx, s, seed, o, p, rec, clock); err != nil {
+		if clock, err = a.playEpisodes(ctx, s, seed, o, p, rec, clock); err != nil {
 			return nil, err
 		}
 	}
 	p.Run = rec.dir
-	return p, rec.close(clock + time.Duration(p.LoadedS*float64(time.Second)))
+	return p, rec.close(clock)
 }
 
-func (a *app) playEpisodes(ctx context.Context, s named, seed uint64, o *playOptions, p *played, rec *recorder, clock time.Duration) error {
-	reference, err := referenceOf(ctx, s.Scenario)
+// playEpisodes plays the load from a time of the run to that at which it is over.
+func (a *app) playEpisodes(ctx context.Context, s named, seed uint64, o *playOptions, p *played, rec *recorder, clock time.Duration) (time.Duration, error) {
+	reference, err := s.reference(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	p.Reference = reference
 	var tokens, length float64
 	for number := 1; number <= episodesOf(s.Scenario, o); number++ {
 		r, err := sim.Play(ctx, s.Scenario, seed, number, sim.Load{Sentinel: o.sentinel})
 		if err != nil {
-			return err
+			return 0, err
 		}
 		start := simulatedEpoch().Add(clock)
 		e := judge.Summarize(&judge.Record{Number: number, Start: start.Format(time.RFC3339Nano), Point: r.Point,
-			Requests: r.Requests, Series: r.Series, StampLag: r.StampLag, LagBy: "the model"})
+			Requests: r.Requests, Series: r.Series, Lags: r.Lags, LagBy: "the model"})
 		if err := rec.episode(clock, e, r); err != nil {
-			return err
+			return 0, err
 		}
-		clock += s.Load.Episode.D()
+		clock += r.Took
 		p.Episodes++
 		p.LoadedS += e.LoadedS
 		p.Requests += e.Requests.Sent
@@ -288,7 +309,7 @@ func (a *app) playEpisodes(ctx context.Context, s named, seed uint64, o *playOpt
 	if length > 0 {
 		p.Throughput = pointer(tokens / length)
 	}
-	return nil
+	return clock, nil
 }
 
 // episodesOf is how many episodes are played: until the last that a fault names.
@@ -333,7 +354,7 @@ type playTable struct {
 	paint palette
 }
 
-func (t *playTable) text(took time.Duration) []byte {
+func (t *playTable) text(todo int, took time.Duration) []byte {
 	var b bytes.Buffer
 	var loaded float64
 	width := len("scenario")
@@ -341,17 +362,21 @@ func (t *playTable) text(took time.Duration) []byte {
 		loaded += p.LoadedS
 		width = max(width, len(p.Scenario))
 	}
-	fmt.Fprintf(&b, "%s  %s of load in %s; not judged\n\n", t.paint.bold("PLAYED"),
-		time.Duration(loaded*float64(time.Second)).Round(time.Second), took.Round(10*time.Millisecond))
-	fmt.Fprintf(&b, "  %-*s  %6s  %8s  %9s  %9s  %9s  %9s  %9s  %7s\n", width, "scenario", "seed", "episodes", "tokens/s", "reference", "ttft p50", "ttft p99", "gap max", "failed")
+	of := ""
+	if len(t.rows) < todo {
+		of = fmt.Sprintf("%d of %d runs, ", len(t.rows), todo)
+	}
+	fmt.Fprintf(&b, "%s  %s%s of load in %s; not judged\n\n", t.paint.bold("PLAYED"), of,
+		time.Duration(loaded*float64(time.Second)).Round(time.Second), short(took))
+	fmt.Fprintf(&b, "  %-*s  %6s  %8s  %9s  %9s  %9s  %9s  %9s  %7s\n", width, "scenario", "seed", "episodes", "tokens/s", "reference", "ttft p50", "ttft p99", "gap max", "lost")
 	for _, p := range t.rows {
 		if p.NotLoaded != "" {
 			fmt.Fprintf(&b, "  %-*s  %6d  %s\n", width, p.Scenario, p.Seed, t.paint.yellow("not loaded: "+p.NotLoaded))
 			continue
 		}
-		failed := fmt.Sprintf("%7d", p.Failed+p.Unanswered)
+		lost := fmt.Sprintf("%7s", number(float64(p.Failed+p.Unanswered)))
 		if p.Failed+p.Unanswered > 0 {
-			failed = t.paint.red(failed)
+			lost = t.paint.red(lost)
 		}
 		rate, share := "–", "–"
 		if p.Throughput != nil {
@@ -359,7 +384,7 @@ func (t *playTable) text(took time.Duration) []byte {
 			share = fmt.Sprintf("%.0f %%", 100**p.Throughput/p.Reference)
 		}
 		fmt.Fprintf(&b, "  %-*s  %6d  %8d  %9s  %9s  %9s  %9s  %9s  %s", width, p.Scenario, p.Seed, p.Episodes,
-			rate, share, ms(p.TTFT50), ms(p.TTFT99), ms(p.Gap), failed)
+			rate, share, ms(p.TTFT50), ms(p.TTFT99), ms(p.Gap), lost)
 		if p.FirstAfter != nil && *p.FirstAfter > coldAfter.Seconds() {
 			fmt.Fprintf(&b, "  first answer after %.1f s", *p.FirstAfter)
 		}

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -30,27 +32,36 @@ func (a *app) openRun(dir string, s named, seed uint64) (*recorder, error) {
 	}
 	id := fmt.Sprintf("%s-%d", s.Metadata.Name, seed)
 	r := &recorder{dir: filepath.Join(dir, id), run: spec.Run{Schema: spec.RunSchema, ID: id, Version: a.env.Build.Version,
-		Command: "aicr sim play", Target: spec.Target{Scenario: s.Metadata.Name, Seed: seed, Simulated: true},
+		Command: a.commandLine("sim play " + shellQuoted(s.asked)), Target: spec.Target{Scenario: s.Metadata.Name, Seed: seed, Simulated: true},
 		Start: simulatedEpoch().Format(time.RFC3339Nano)}}
-	if _, err := os.Stat(r.dir); err == nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, unwritten(err)
+	}
+	err := os.Mkdir(r.dir, 0o755)
+	if errors.Is(err, os.ErrExist) {
 		return nil, misuse("name another folder with --run, or remove this one", "%s is there already", r.dir)
 	}
-	if err := os.MkdirAll(filepath.Join(r.dir, "episodes"), 0o755); err != nil {
+	if err == nil {
+		err = os.Mkdir(filepath.Join(r.dir, "episodes"), 0o755)
+	}
+	if err != nil {
 		return nil, unwritten(err)
 	}
 	type input struct {
 		Value string `json:"value"`
-		From  Source `json:"from"`
+		From  Source `json:"from"` // flag, env, file, default, or what is said
 		Place string `json:"place,omitempty"`
 	}
 	plan := struct {
 		Scenario *spec.Scenario   `json:"scenario"`
 		Inputs   map[string]input `json:"inputs"`
 	}{s.Scenario, map[string]input{}}
-	for _, flag := range []string{"episodes", "sentinel-rate"} {
+	for _, flag := range []string{"seeds", "first-seed", "episodes", "sentinel-rate"} {
 		set := a.settings.of(flag)
 		plan.Inputs[flag] = input{set.Value, set.Source, set.Place}
 	}
+	plan.Inputs["scenario"] = input{Value: s.asked, From: "argument"}
+	plan.Inputs["seed"] = input{Value: strconv.FormatUint(seed, 10), From: "first-seed and on"}
 	text, err := yaml.Marshal(plan)
 	if err != nil {
 		return nil, err

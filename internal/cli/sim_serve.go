@@ -21,6 +21,9 @@ import (
 	"aicr/internal/spec"
 )
 
+// tokenVariable sets the token that is drawn otherwise: a script has to know it.
+const tokenVariable = "AICR_FAULTS_TOKEN"
+
 type serveOptions struct {
 	listen     string
 	workerPort int
@@ -49,7 +52,10 @@ printed at the start, or by writing them into the file of --faults-file. Either
 takes the scenario's faults: list, replaces what was set before, and counts
 windows from then on.
 
-It runs until it is interrupted.`,
+It runs until it is interrupted.
+
+Exit codes: 2 bad usage, a bad scenario file, or a port that is taken; 130
+interrupted.`,
 		Example: `  aicr sim serve small
   aicr sim serve one-worker-stall --listen 127.0.0.1:9000
   aicr sim serve small --faults-file faults.yaml --speed 2`,
@@ -75,6 +81,7 @@ It runs until it is interrupted.`,
 		f.StringVar(&o.faults, "faults-file", "", "switch faults as `FILE` says, whenever it changes")
 	})
 	section(cmd, "Output", func(f *pflag.FlagSet) { outputFlag(f, &o.format) })
+	alsoReads(cmd, tokenVariable, "token for /faults, instead of one that is drawn")
 	return cmd
 }
 
@@ -103,13 +110,45 @@ func (o *serveOptions) check(changed func(string) bool) (host string, port int, 
 	return host, port, errors.Join(wrong...)
 }
 
+// collisions finds ports that two things would want.
+func (o *serveOptions) collisions(port, workers int) error {
+	type wish struct {
+		who  string
+		port int
+	}
+	wishes := []wish{{"--listen", port}, {"--gpu-port", o.gpuPort}, {"--node-port", o.nodePort}}
+	for i := range workers {
+		wishes = append(wishes, wish{fmt.Sprintf("worker %d", i), offset(o.workerPort, i)})
+	}
+	var wrong []error
+	taken := map[int]string{}
+	for _, w := range wishes {
+		switch other, double := taken[w.port]; {
+		case w.port == 0:
+		case w.port > 65535:
+			return misuse("name another --worker-port", "%s has no port: %d", w.who, w.port)
+		case double:
+			wrong = append(wrong, misuse("name other ports with --listen, --worker-port, --gpu-port and --node-port; 0 is any that is free",
+				"%s and %s both want port %d", other, w.who, w.port))
+		}
+		taken[w.port] = w.who
+	}
+	return errors.Join(wrong...)
+}
+
 func (a *app) simServe(ctx context.Context, arg string, o *serveOptions) error {
 	host, port, err := o.check(func(flag string) bool { return a.settings.of(flag).Source != FromDefault })
 	s, readErr := readScenario(arg)
+	if err == nil && readErr == nil {
+		err = o.collisions(port, s.Fleet.Workers)
+	}
 	if err := errors.Join(err, readErr); err != nil {
 		return err
 	}
-	token := rand.Text()
+	token, given := a.env.LookupEnv(tokenVariable)
+	if !given || token == "" {
+		token = rand.Text()
+	}
 	fleet := sim.NewLive(s.Scenario, o.seed, o.speed)
 	server := serve.New(fleet, s.Scenario, serve.Options{Model: o.model, Token: token, Node: sim.NodeName,
 		Log: func(line string) { a.say("frontend: %s", line) }})
@@ -120,7 +159,7 @@ func (a *app) simServe(ctx context.Context, arg string, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	doc := serving{Scenario: s.Metadata.Name, Model: o.model, Router: s.Fleet.Router, Speed: o.speed, URL: "http://" + frontend, FaultsToken: token}
+	doc := serving{Scenario: s.Metadata.Name, Line: s.line, Model: o.model, Router: s.Fleet.Router, Speed: o.speed, URL: "http://" + frontend, FaultsToken: token}
 	doc.FrontendMetrics, doc.Faults = doc.URL+"/metrics", doc.URL+"/faults"
 	for i, w := range fleet.Snapshot().Workers {
 		at, err := house.serve(host, offset(o.workerPort, i), server.Worker(i))
@@ -144,7 +183,7 @@ func (a *app) simServe(ctx context.Context, arg string, o *serveOptions) error {
 	wg.Go(func() { fleet.Run(ctx) })
 	wg.Go(func() { a.watchLateness(ctx, fleet) })
 	if o.faults != "" {
-		wg.Go(func() { a.followFaults(ctx, o.faults, s.Scenario, fleet) })
+		wg.Go(func() { a.followFaults(ctx, o.faults, s.Scenario, server) })
 	}
 	if !loopback(host) {
 		a.say("warning: %s can be reached from other machines; what is served has no password but /faults", o.listen)
@@ -181,10 +220,17 @@ func (l *listeners) serve(host string, port int, h http.Handler) (address string
 	if err != nil {
 		return "", misuse("name other ports with --listen, --worker-port, --gpu-port and --node-port; 0 is any that is free", "listening: %w", err)
 	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
 	l.all = append(l.all, srv)
 	go func() { _ = srv.Serve(at) }() // it ends by Close
-	return at.Addr().String(), nil
+	_, text, err := net.SplitHostPort(at.Addr().String())
+	if err != nil {
+		return "", err
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1" // all addresses are none that can be asked
+	}
+	return net.JoinHostPort(host, text), nil
 }
 
 func (l *listeners) close() {
@@ -196,6 +242,7 @@ func (l *listeners) close() {
 // serving is the product: where everything is.
 type serving struct {
 	Scenario        string          `json:"scenario"`
+	Line            string          `json:"line,omitempty"` // what goes wrong, of one that is built in
 	Model           string          `json:"model"`
 	Router          string          `json:"router"`
 	Speed           float64         `json:"speed"`
@@ -221,21 +268,36 @@ func (a *app) printServing(d *serving, s *spec.Scenario, format string) error {
 	var b bytes.Buffer
 	paint := a.stdoutPalette()
 	fmt.Fprintf(&b, "%s  %s: %d workers, %s, model %s\n\n", paint.green("SERVING"), d.Scenario, s.Fleet.Workers, d.Router, d.Model)
-	line := func(name, text string) { fmt.Fprintf(&b, "  %-11s %s\n", name, text) }
+	line := func(name, text string) { fmt.Fprintf(&b, "  %-12s %s\n", name, text) }
+	if d.Line != "" {
+		line("goes wrong", d.Line)
+	}
 	line("endpoint", paint.bold(d.URL+"/v1"))
 	line("frontend", d.FrontendMetrics)
-	for _, w := range d.Workers {
+	for i, w := range d.Workers {
+		if i == shownWorkers && len(d.Workers) > shownWorkers+1 {
+			line("…", fmt.Sprintf("and %d more, on the ports that follow; -o json has them all", len(d.Workers)-shownWorkers))
+			break
+		}
 		line("worker "+w.Name, fmt.Sprintf("%s  id %s", w.Metrics, w.ID))
 	}
 	line("gpus", d.GPUMetrics)
 	line("node", d.NodeMetrics)
+	if d.Speed != 1 {
+		line("speed", fmt.Sprintf("%v: a second of the metrics is 1/%[1]v of a second of the clock", d.Speed))
+	}
 	line("load it", fmt.Sprintf("aicr bench --url %s --model %s --concurrency %d --ramp %s --benchmark-duration %.0f --isl %d --osl %d", d.URL, d.Model,
 		s.Load.ConcurrencyPerGPU*s.Fleet.Workers, s.Load.Ramp, s.Load.Episode.D().Seconds(), s.Load.InputTokens, s.Load.OutputTokens))
-	line("break it", fmt.Sprintf("curl -H 'Authorization: Bearer %s' %s -d '[{kind: worker-slow, workers: [0], factor: 4}]'", d.FaultsToken, d.Faults))
-	line("mend it", fmt.Sprintf("curl -H 'Authorization: Bearer %s' %s -d '[]'", d.FaultsToken, d.Faults))
+	line("faults", fmt.Sprintf("export FAULTS='Authorization: Bearer %s'", d.FaultsToken))
+	// The header comes by a pipe: a command line is anybody's to read.
+	line("  break it", fmt.Sprintf("echo $FAULTS | curl -H @- %s -d '[{kind: worker-slow, workers: [0], factor: 4}]'", d.Faults))
+	line("  mend it", fmt.Sprintf("echo $FAULTS | curl -H @- %s -d '[]'", d.Faults))
 	_, err := a.env.Stdout.Write(b.Bytes())
 	return err
 }
+
+// shownWorkers is how many workers the text has a line for.
+const shownWorkers = 16
 
 // How often a fleet is asked whether it keeps up, and how late is too late: a
 // step of a worker takes some 10 ms.
@@ -265,9 +327,15 @@ const faultsEvery = 200 * time.Millisecond
 
 // followFaults sets the faults that a file tells, whenever it tells others. A
 // file that is not there tells nothing; one that is wrong changes nothing.
-func (a *app) followFaults(ctx context.Context, path string, s *spec.Scenario, fleet *sim.Live) {
+func (a *app) followFaults(ctx context.Context, path string, s *spec.Scenario, server *serve.Server) {
 	var last []byte
-	there := false
+	there, said := false, ""
+	say := func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); text != said {
+			said = text
+			a.say("%s", text)
+		}
+	}
 	every := time.NewTicker(faultsEvery)
 	defer every.Stop()
 	for {
@@ -276,14 +344,16 @@ func (a *app) followFaults(ctx context.Context, path string, s *spec.Scenario, f
 		case errors.Is(err, os.ErrNotExist):
 			if there {
 				there, last = false, nil
-				fleet.SetFaults(nil)
-				a.say("%s is gone: no faults", path)
+				server.SetFaults(nil)
+				say("%s is gone", path)
+			} else if said == "" {
+				say("%s is not there yet", path)
 			}
 		case err != nil:
-			a.say("reading faults: %v", err)
+			say("reading faults: %v", err)
 		case !there || !bytes.Equal(data, last):
-			there, last = true, data
-			a.setFaults(path, data, s, fleet)
+			there, last, said = true, data, ""
+			a.setFaults(path, data, s, server)
 		}
 		select {
 		case <-ctx.Done():
@@ -293,13 +363,12 @@ func (a *app) followFaults(ctx context.Context, path string, s *spec.Scenario, f
 	}
 }
 
-func (a *app) setFaults(path string, data []byte, s *spec.Scenario, fleet *sim.Live) {
+func (a *app) setFaults(path string, data []byte, s *spec.Scenario, server *serve.Server) {
 	faults, err := spec.DecodeFaults(data, s)
 	if err != nil {
 		tell(a.env.Stderr, a.stderrPalette(), problems(mistakes(path, err), Misused, ""))
 		a.say("the faults are left as they were")
 		return
 	}
-	fleet.SetFaults(faults)
-	a.say("%s: %d faults are set", path, len(faults))
+	server.SetFaults(faults)
 }

@@ -202,3 +202,21 @@ func TestSimServeSaysWhichPortIsTaken(t *testing.T) {
 		}
 	}
 }
+
+func TestSimServeFindsPortsThatCollide(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a worker and the GPUs":     {[]string{"--worker-port", "9399"}, "--gpu-port and worker 1 both want port 9400"},
+		"the frontend and the node": {[]string{"--listen", "127.0.0.1:9100"}, "--listen and --node-port both want port 9100"},
+		"beyond the last port":      {[]string{"--worker-port", "65535"}, "worker 1 has no port: 65536"},
+	} {
+		var said bytes.Buffer
+		env := testEnv(nil, append([]string{"sim", "serve", "small"}, c.args...)...)
+		env.Stderr = &said
+		if code := Run(t.Context(), env); code != int(Misused) || !strings.Contains(said.String(), c.want) {
+			t.Errorf("%s: code %d, %q, want %q", name, code, &said, c.want)
+		}
+	}
+}

@@ -17,8 +17,8 @@ type Record struct {
 	Point    spec.OperatingPoint
 	Requests []spec.Request
 	Series   []spec.Sample
-	StampLag spec.BenchSpread // milliseconds; what the client knows of its own lateness
-	LagBy    string           // how it knows it
+	Lags     []float64 // milliseconds by which the client's stamps were late, as far as it knows
+	LagBy    string    // how it knows it
 }
 
 // The names of an episode's figures.
@@ -49,7 +49,10 @@ func Summarize(r *Record) *spec.Episode {
 		count(&e.Requests, q)
 		s.add(q)
 	}
-	e.LoadedS = max(0, seconds(s.lastSend-s.firstSend))
+	// A fleet that has stopped answering is under load until its time is up: that a
+	// closed loop then sends nothing is not the end of the load.
+	s.until = max(s.lastSend, min(int64(r.Point.DurationS*1e9), s.end))
+	e.LoadedS = max(0, seconds(s.until-s.firstSend))
 	e.Tokens = s.tokens
 	e.Figures = s.figures(e)
 	e.Workers = s.perWorker()
@@ -81,13 +84,15 @@ func count(c *spec.RequestCounts, q *spec.Request) {
 
 // sums gathers the closed loop's requests.
 type sums struct {
-	any                          bool
-	firstSend, lastSend, lastEnd int64
-	tokens                       spec.TokenCounts
-	ttft, itl, gap, latency      []float64
-	sentinel                     []float64
-	lateness                     []float64
-	workers                      map[string]*workerSums
+	any                     bool
+	firstSend, lastSend     int64
+	lastServed, end         int64 // of the served, of all
+	until                   int64 // the end of the load
+	tokens                  spec.TokenCounts
+	ttft, itl, gap, latency []float64
+	sentinel                []float64
+	lateness                []float64
+	workers                 map[string]*workerSums
 }
 
 type workerSums struct {
@@ -111,15 +116,20 @@ func (s *sums) add(q *spec.Request) {
 		s.workers[q.Worker] = w
 	}
 	w.requests++
-	w.gap = max(w.gap, q.Gap)
+	s.end = max(s.end, q.End)
+	gap := longestGap(q)
+	w.gap = max(w.gap, gap)
 	w.tokens += int64(q.Tokens)
 	if !served(q) {
 		if q.Class != classInterrupted {
 			w.failed++
 		}
+		if q.First > 0 {
+			s.gap = append(s.gap, ms(gap))
+		}
 		return
 	}
-	s.lastEnd = max(s.lastEnd, q.End)
+	s.lastServed = max(s.lastServed, q.End)
 	s.tokens.Prompt += int64(q.Prompt)
 	s.tokens.Completion += int64(q.Tokens)
 	if q.Cached != nil {
@@ -134,14 +144,24 @@ func (s *sums) add(q *spec.Request) {
 	if q.Tokens > 1 {
 		itl := ms(q.Last-q.First) / float64(q.Tokens-1)
 		s.itl, w.itl = append(s.itl, itl), append(w.itl, itl)
-		s.gap = append(s.gap, ms(q.Gap))
+		s.gap = append(s.gap, ms(gap))
 	}
 }
 
+// longestGap is the longest wait for a token, that in which a stream was given up
+// included.
+func longestGap(q *spec.Request) int64 {
+	if q.Class == classInterrupted && q.First > 0 {
+		return max(q.Gap, q.End-q.Last)
+	}
+	return q.Gap
+}
+
+// figures counts who was not answered as infinitely slow, as who was refused.
 func (s *sums) figures(e *spec.Episode) []spec.BenchFigure {
-	failed, sentinelFailed := e.Requests.Failed, e.Sentinel.Failed
+	failed, sentinelFailed := e.Requests.Failed+e.Requests.Interrupted, e.Sentinel.Failed+e.Sentinel.Interrupted
 	rate := spec.BenchFigure{Name: Throughput, Unit: "tokens/sec"}
-	if d := seconds(s.lastEnd - s.firstSend); d > 0 {
+	if d := seconds(max(s.lastServed, s.until) - s.firstSend); d > 0 && s.tokens.Completion > 0 {
 		rate.Mean = number(float64(s.tokens.Completion) / d)
 	}
 	all := []spec.BenchFigure{rate, described(FirstToken, s.ttft, failed), described(TokenLatency, s.itl, 0),
@@ -217,8 +237,8 @@ const (
 // client is the audit of the instrument by its own record: whether it held what
 // it was to hold, and whether its stamps were late.
 func client(r *Record, s *sums) spec.BenchClient {
-	c := spec.BenchClient{InFlightAsked: r.Point.Concurrency, StampLag: r.StampLag, StampLagBy: r.LagBy, SendLateness: spread(s.lateness)}
-	from, to := int64(r.Point.RampS*1e9), s.lastSend
+	c := spec.BenchClient{InFlightAsked: r.Point.Concurrency, StampLag: spread(r.Lags), StampLagBy: r.LagBy, SendLateness: spread(s.lateness)}
+	from, to := int64(r.Point.RampS*1e9), s.until
 	c.SteadyS = max(0, seconds(to-from))
 	if c.SteadyS > 0 {
 		var held, latency float64
@@ -248,8 +268,8 @@ func client(r *Record, s *sums) spec.BenchClient {
 		reason("client/under-driven", "give the client more CPU, or run it nearer to the frontend",
 			"held %.0f of %d in flight", *c.InFlight, c.InFlightAsked)
 	}
-	if r.StampLag.P99 > latestMS {
-		reason("client/late", "give the client more CPU", "stamps were late by %.0f ms at p99", r.StampLag.P99)
+	if late := c.StampLag.P99; late > latestMS {
+		reason("client/late", "give the client more CPU", "stamps were late by %.0f ms at p99", late)
 	}
 	c.Valid = len(c.Reasons) == 0
 	return c

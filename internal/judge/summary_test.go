@@ -20,8 +20,8 @@ func record() *Record {
 	late := ok(1, "10", 1*sec, 2*sec, 4*sec, sec)
 	late.Intended = 0
 	return &Record{Number: 3, Start: "2026-01-01T00:00:00Z", LagBy: "the model",
-		Point:    spec.OperatingPoint{Workers: 3, Concurrency: 2, DurationS: 5},
-		StampLag: spec.BenchSpread{N: 9, P99: 1},
+		Point: spec.OperatingPoint{Workers: 3, Concurrency: 2, DurationS: 5},
+		Lags:  []float64{1, 1, 1},
 		Requests: []spec.Request{
 			ok(0, "2", 0, sec, 3*sec, sec/2), late,
 			{Seq: 2, Lane: "closed", Sent: 3 * sec, Intended: 3 * sec, End: 4 * sec, Class: "http-status", Status: 500, Worker: "2"},
@@ -95,7 +95,7 @@ func TestSummaryAuditsTheClient(t *testing.T) {
 		"held what it should":  {func(r *Record) {}, nil},
 		"held too few":         {func(r *Record) { r.Point.Concurrency = 3 }, []string{"client/under-driven"}},
 		"held too many":        {func(r *Record) { r.Point.Concurrency = 1 }, []string{"client/under-driven"}},
-		"was late":             {func(r *Record) { r.StampLag.P99 = 51 }, []string{"client/late"}},
+		"was late":             {func(r *Record) { r.Lags = []float64{51, 51} }, []string{"client/late"}},
 		"recorded nothing":     {func(r *Record) { r.Requests = nil }, []string{"client/under-driven"}},
 		"was never to be held": {func(r *Record) { r.Point.Concurrency = 0 }, []string{"client/under-driven"}},
 	} {
@@ -126,6 +126,32 @@ func TestSummaryCountsSamplesThatAreMissing(t *testing.T) {
 	want := []spec.SampleCount{{Source: "node", Expected: 1}, {Source: "worker", Expected: 2, Missing: 1}}
 	if diff := cmp.Diff(want, Summarize(record()).Samples); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A fleet that stops answering does not look as good as it was before: its time is
+// counted, who got no answer is infinitely slow, and the wait in which a stream was
+// given up is its longest.
+func TestSummaryOfAFleetThatStopsAnswering(t *testing.T) {
+	r := &Record{Point: spec.OperatingPoint{Workers: 1, Concurrency: 1, DurationS: 50}, Requests: []spec.Request{
+		{Lane: "closed", First: 1, Last: sec, End: sec, Tokens: 100, Class: "ok", Worker: "0"},
+		{Lane: "closed", Seq: 1, Intended: sec, Sent: sec, First: 2 * sec, Last: 3 * sec, End: 80 * sec, Gap: 1, Tokens: 9, Class: "interrupted", Worker: "0"},
+	}}
+	e := Summarize(r)
+	if got := *figure(t, e, Throughput).Mean; got != 2 {
+		t.Errorf("%v tokens/s, want 100 in 50 s", got)
+	}
+	if got := figure(t, e, FirstToken).WithFailures["p99"]; got != "inf" {
+		t.Errorf("ttft p99 with failures %v", got)
+	}
+	if got := *figure(t, e, LongestGap).Max; got != 77_000 || e.Workers[0].MaxGapMS != 77_000 {
+		t.Errorf("longest gap %v ms, the worker's %v", got, e.Workers[0].MaxGapMS)
+	}
+	if e.LoadedS != 50 {
+		t.Errorf("%v s under load", e.LoadedS)
+	}
+	if !e.Client.Valid {
+		t.Errorf("the client is blamed: %v", e.Client.Reasons)
 	}
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -10,12 +11,14 @@ import (
 
 // faults are what goes wrong, and when.
 type faults struct {
+	draws   func() *rand.Rand // the same each time: what is planned anew falls alike
 	rng     *rand.Rand
 	all     []spec.Fault
 	from    time.Duration // what the windows' times count from
 	first   int           // the episode that the first stretch is
 	episode int           // that the next one is
 	endless bool
+	once    bool // windows at a time are of the first stretch alone, where no episodes are named
 	warm    bool
 	version int // windows of faults that have been replaced since are void
 	active  []*window
@@ -33,6 +36,7 @@ type window struct {
 func (f *Fleet) plan(all []spec.Fault, warm bool) {
 	fs := &f.faults
 	fs.all, fs.from, fs.warm, fs.episode = all, f.now, warm, fs.first
+	fs.rng = fs.draws()
 	fs.version++
 	fs.active = nil
 	for i := range all {
@@ -133,12 +137,13 @@ func (f *Fleet) planPeriod() {
 		fault := &fs.all[i]
 		switch {
 		case f.always(fault) || !f.fallsOn(fault):
+		case fs.once && fault.At != nil && len(fault.Episodes) == 0 && fs.episode != fs.first:
 		case fault.Lasts == nil:
 			f.lay(fault, fs.from, length)
 		case fault.PerMinute != nil:
 			every := float64(time.Minute) / *fault.PerMinute
 			for at := fs.rng.ExpFloat64() * every; at < float64(length); at += fs.rng.ExpFloat64() * every {
-				lasts := lognormal(fs.rng, float64(*fault.Lasts), *fault.Spread)
+				lasts := min(lognormal(fs.rng, float64(*fault.Lasts), *fault.Spread), math.MaxInt64/4)
 				f.lay(fault, fs.from+time.Duration(at), time.Duration(lasts))
 			}
 		default:
@@ -155,7 +160,9 @@ func (f *Fleet) planPeriod() {
 func (f *Fleet) lay(fault *spec.Fault, at, lasts time.Duration) {
 	w := f.window(fault)
 	f.queue.push(event{at: at, kind: begins, window: w})
-	f.queue.push(event{at: at + lasts, kind: ends, window: w})
+	if end, ever := after(at, float64(lasts)); ever {
+		f.queue.push(event{at: end, kind: ends, window: w})
+	}
 }
 
 func (f *Fleet) begin(w *window) {
@@ -202,8 +209,19 @@ func (f *Fleet) derive() {
 		is[i] = condition{slow: 1, stall: 1}
 	}
 	frozen, host := false, 1.0
+	pods := !f.faults.has(spec.DRAStale) && !f.faults.has(spec.GPUsClaimed)
+	// Two windows of one fault that overlap are there once, not twice.
+	type effect struct {
+		fault  *spec.Fault
+		worker int
+	}
+	felt := map[effect]bool{}
 	for _, a := range f.faults.active {
 		for _, i := range a.workers {
+			if felt[effect{a.fault, i}] {
+				continue
+			}
+			felt[effect{a.fault, i}] = true
 			c := &is[i]
 			switch a.fault.Kind {
 			case spec.WorkerSlow:
@@ -224,20 +242,27 @@ func (f *Fleet) derive() {
 		case spec.FrontendFreeze:
 			frozen = true
 		case spec.HostSlow:
-			host *= *a.fault.Factor
+			if !felt[effect{a.fault, -1}] {
+				host *= *a.fault.Factor
+			}
+			felt[effect{a.fault, -1}] = true
 		default:
 		}
 	}
 	f.view.workers = f.view.workers[:0]
 	for i, w := range f.workers {
 		c := is[i]
+		c.absent = c.absent || !pods
 		f.settle(w)
 		w.slow, w.stall, w.wedged, w.gaugeOff = c.slow, c.stall, c.wedged, c.gaugeOff
 		if (c.absent && w.present) || (c.dead && !w.dead) {
 			f.kill(w)
 		}
-		if c.absent {
-			w.counters = counters{} // who comes back counts anew
+		if !c.absent && !w.present { // who comes back is a new process
+			w.counters, w.started = counters{}, f.now
+		}
+		if !w.wedged {
+			w.ghosts = ghosts{}
 		}
 		w.present, w.dead = !c.absent, c.dead
 		if w.busy {
@@ -248,22 +273,35 @@ func (f *Fleet) derive() {
 		}
 	}
 	f.frontend.slow = host
-	if f.frontend.frozen = frozen; !frozen {
+	f.frontend.freeze(frozen, f.now)
+	if !frozen {
 		f.work()
 	}
+}
+
+func (fe *frontend) freeze(frozen bool, now time.Duration) {
+	switch {
+	case frozen && !fe.frozen:
+		fe.since = now
+	case !frozen && fe.frozen:
+		fe.stalls++
+		fe.stalled += now - fe.since
+	}
+	fe.frozen = frozen
 }
 
 // kill is a worker's process ending: what it had is told as an error inside the
 // streams.
 func (f *Fleet) kill(w *worker) {
-	for _, list := range [][]*Stream{w.batch, w.queue} {
+	// Of a copy, since who is dropped may be tidied away.
+	for _, list := range [][]*Stream{w.batch, slices.Clone(w.queue)} {
 		for _, s := range list {
-			if s == nil || s.state != running && s.state != waiting {
+			if s.state != running && s.state != waiting {
 				continue
 			}
 			f.drop(w, s)
 			f.view.load[w.index]--
-			f.answer(s, ErrorTold)
+			f.fail(s, ErrorTold, 0)
 		}
 	}
 	clear(w.batch)
@@ -271,9 +309,11 @@ func (f *Fleet) kill(w *worker) {
 	clear(w.fresh)
 	clear(w.due)
 	w.batch, w.queue, w.fresh = w.batch[:0], w.queue[:0], w.fresh[:0]
-	w.cache = newPrefixes()
+	w.ghosts = ghosts{}
+	w.cache, f.view.known[w.index] = newPrefixes(), newPrefixes()
 	w.busy = false
 	w.turn++
+	w.life++
 }
 
 // fate is what chance has in store for one request.
@@ -333,6 +373,10 @@ func (fs *faults) keepsFromServing() (spec.FaultKind, bool) {
 		}
 	}
 	return "", false
+}
+
+func (fs *faults) has(kind spec.FaultKind) bool {
+	return slices.ContainsFunc(fs.active, func(a *window) bool { return a.fault.Kind == kind })
 }
 
 func (fs *faults) serving() bool {

@@ -213,7 +213,8 @@ func faultRows() map[string]faultRow {
 				for _, q := range r.Requests {
 					switch {
 					case q.Class == "error-event":
-						if q.End != int64(2*time.Second+network) || q.Worker != "1" || q.Status != 200 {
+						// The frontend tells one after the other.
+						if q.End < int64(2*time.Second+network) || q.End > int64(2*time.Second+network+ms) || q.Worker != "1" || q.Status != 200 {
 							t.Errorf("it was told at %v: %+v", time.Duration(q.End), q)
 						}
 					case q.Class != "ok":
@@ -808,4 +809,66 @@ func TestFaultsCanBeReplacedInRealTime(t *testing.T) {
 			t.Errorf("outcome %d after %d tokens, the longest gap %v", a.Outcome, a.Given, a.Gap)
 		}
 	})
+}
+
+// Two windows of one fault that overlap make it there once; two faults are there
+// both.
+func TestOverlappingWindowsOfOneFaultAreOne(t *testing.T) {
+	slow := func() spec.Fault { return spec.Fault{Kind: spec.WorkerSlow, Workers: on(0), Factor: new(2.0)} }
+	host := func() spec.Fault { return spec.Fault{Kind: spec.HostSlow, Factor: new(3.0)} }
+	s := bare(1)
+	s.Faults = []spec.Fault{slow(), slow(), host()}
+	f := virtual(s, 1, false)
+	for range 3 {
+		f.begin(f.window(&s.Faults[0]))
+		f.begin(f.window(&s.Faults[2]))
+	}
+	if w := f.workers[0]; w.slow != 4 || f.frontend.slow != 3 {
+		t.Errorf("the worker takes %v times as long, the host %v; want 4 and 3", w.slow, f.frontend.slow)
+	}
+}
+
+// Faults that are set while a fleet is served come once, and are gone when they
+// are replaced.
+func TestFaultsThatAreSetComeOnce(t *testing.T) {
+	s := bare(1)
+	l := NewLive(s, 1, 1)
+	fault := during(spec.Fault{Kind: spec.FrontendFreeze}, time.Second, time.Second)
+	often := fault
+	often.Episodes = []int{1, 2}
+	for _, c := range []struct {
+		fault spec.Fault
+		want  []bool // frozen, in the middle of its window, an episode after the other
+	}{{fault, []bool{true, false, false}}, {often, []bool{true, true, false}}} {
+		l.SetFaults([]spec.Fault{c.fault})
+		start := l.fleet.now
+		for i, want := range c.want {
+			l.fleet.advance(start + time.Duration(i)*s.Load.Episode.D() + 1500*ms)
+			if l.fleet.frontend.frozen != want {
+				t.Errorf("episodes %v: frozen %v in stretch %d", c.fault.Episodes, !want, i+1)
+			}
+		}
+	}
+	l.SetFaults([]spec.Fault{{Kind: spec.ColdStart, Takes: long(time.Minute)}, {Kind: spec.GPUError, Workers: on(0), XID: new(79)}})
+	l.fleet.advance(l.fleet.now + 2*time.Second)
+	if w := l.fleet.workers[0]; w.cold == 0 || w.gpu.state.XID != 79 {
+		t.Errorf("cold %v, XID %d", w.cold, w.gpu.state.XID)
+	}
+	l.SetFaults(nil)
+	if w := l.fleet.workers[0]; w.cold != 0 || w.gpu.state.XID != 0 {
+		t.Errorf("mended, and cold %v, XID %d", w.cold, w.gpu.state.XID)
+	}
+}
+
+// Pods that never start are not there for a scraper either.
+func TestWithoutPodsNoWorkerIsPresent(t *testing.T) {
+	for _, kind := range []spec.FaultKind{spec.DRAStale, spec.GPUsClaimed} {
+		s := bare(2)
+		s.Faults = []spec.Fault{{Kind: kind}}
+		for _, w := range virtual(s, 1, false).snapshot().Workers {
+			if w.Present {
+				t.Errorf("%s: worker %d is there", kind, w.ID)
+			}
+		}
+	}
 }

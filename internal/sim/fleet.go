@@ -29,6 +29,7 @@ type Fleet struct {
 	telemetry            *rand.Rand
 
 	eachToken bool
+	observer  Observer // or nil
 	onTick    func()
 	onWake    func(int)
 	idle      []*batch // to be used again
@@ -71,7 +72,7 @@ func newFleet(s *spec.Scenario, set settings) *Fleet {
 		f.workers = append(f.workers, newWorker(i, set.seed))
 		f.view.known[i] = newPrefixes()
 	}
-	f.faults = faults{rng: c.of(useWindows), first: set.episode, endless: set.endless}
+	f.faults = faults{draws: func() *rand.Rand { return c.of(useWindows) }, first: set.episode, endless: set.endless}
 	f.plan(s.Faults, set.warm)
 	f.queue.push(event{at: time.Second, kind: tick})
 	return f
@@ -110,7 +111,9 @@ func (f *Fleet) happen(e *event) {
 	case passed:
 		f.pass(job{stream: e.stream, batch: e.batch})
 	case kick:
-		f.startStep(f.workers[e.worker])
+		if w := f.workers[e.worker]; e.turn == w.life {
+			f.startStep(w)
+		}
 	case stepped:
 		if w := f.workers[e.worker]; e.turn == w.turn {
 			f.endStep(w)
@@ -119,7 +122,7 @@ func (f *Fleet) happen(e *event) {
 		f.deliver(e.batch)
 	case refusal:
 		f.view.load[e.worker]--
-		f.refuse(e.stream, 500)
+		f.fail(e.stream, Refused, 500)
 	case answer:
 		f.end(e.stream, e.stream.Outcome)
 	case begins:
@@ -148,8 +151,13 @@ type frontend struct {
 	head   int
 	busy   bool
 	frozen bool
+	since  time.Duration // of the freeze that is on
 	slow   float64
 
+	stalls  int64
+	stalled time.Duration
+
+	given                  int // up, since the jobs were tidied
 	arrived                int64
 	inFlight, queued       int
 	served, failed, tokens int64
@@ -181,12 +189,16 @@ func (f *Fleet) work() {
 		fe.jobs, fe.head = append(fe.jobs[:0], fe.jobs[fe.head:]...), 0
 	}
 	cost := f.perRequest
-	if j.batch != nil {
+	switch {
+	case j.batch != nil:
 		cost = f.perToken * float64(j.batch.tokens)
+	case j.stream.state == failing:
+		cost = f.perToken // an error is one event on its way out
 	}
 	fe.busy = true
-	at, _ := after(f.now, cost*fe.slow)
-	f.queue.push(event{at: at, kind: passed, stream: j.stream, batch: j.batch})
+	if at, ever := after(f.now, cost*fe.slow); ever {
+		f.queue.push(event{at: at, kind: passed, stream: j.stream, batch: j.batch})
+	}
 }
 
 func (f *Fleet) arrive(s *Stream) {
@@ -204,10 +216,13 @@ func (f *Fleet) arrive(s *Stream) {
 // pass is the end of a job of the frontend.
 func (f *Fleet) pass(j job) {
 	f.frontend.busy = false
-	if j.batch != nil {
+	switch {
+	case j.batch != nil:
 		f.passTokens(j.batch)
-	} else if j.stream.state == arriving {
+	case j.stream.state == arriving:
 		f.route(j.stream)
+	case j.stream.state == failing:
+		f.answer(j.stream)
 	}
 	f.work()
 }
@@ -246,18 +261,24 @@ func (f *Fleet) route(s *Stream) {
 	f.queueAt(w, s)
 }
 
-// refuse answers a request with a status instead of tokens.
+// refuse answers a request that is at the frontend with a status instead of
+// tokens.
 func (f *Fleet) refuse(s *Stream, status int) {
+	s.state, s.Outcome, s.Status = failing, Refused, status
+	f.answer(s)
+}
+
+// fail ends a request for its worker: the frontend has yet to tell its client.
+func (f *Fleet) fail(s *Stream, o Outcome, status int) {
 	if s.state == gone { // its client may be reading it
 		return
 	}
-	s.Status = status
-	f.answer(s, Refused)
+	s.state, s.Outcome, s.Status = failing, o, status
+	f.enqueue(job{stream: s})
 }
 
-// answer ends a request whose worker has nothing to do with it, or no longer.
-func (f *Fleet) answer(s *Stream, o Outcome) {
-	s.state, s.Outcome = failing, o
+// answer sends the end of a request that has failed on its way to its client.
+func (f *Fleet) answer(s *Stream) {
 	f.queue.push(event{at: f.now + f.network(), kind: answer, stream: s})
 }
 
@@ -335,7 +356,7 @@ func (f *Fleet) end(s *Stream, o Outcome) {
 	if s.First == 0 {
 		f.frontend.queued--
 	}
-	if o == Served {
+	if o == Served || o == Empty { // an answer with an end is a good one to a frontend
 		f.frontend.served++
 	} else {
 		f.frontend.failed++
@@ -360,4 +381,22 @@ func (f *Fleet) abandon(s *Stream) {
 		// still stands in are those of the job that carries it.
 	}
 	f.end(s, Abandoned)
+	f.frontend.tidy()
+}
+
+// tidy drops the jobs of those who are gone, when they are the most: a frontend
+// that is frozen must not keep all who gave up on it.
+func (fe *frontend) tidy() {
+	if fe.given++; fe.given < 16 || fe.given < (len(fe.jobs)-fe.head)/2 {
+		return
+	}
+	fe.given = 0
+	kept := fe.jobs[:0]
+	for _, j := range fe.jobs[fe.head:] {
+		if j.batch != nil || j.stream.state != gone {
+			kept = append(kept, j)
+		}
+	}
+	clear(fe.jobs[len(kept):])
+	fe.jobs, fe.head = kept, 0
 }

@@ -123,3 +123,101 @@ func within(t *testing.T, what string, count, n int, share float64) {
 		t.Errorf("%s: %d of %d, want about %.0f", what, count, n, mean)
 	}
 }
+
+// What takes longer than there is time never happens, and nothing happens before
+// its time: a frontend that is as good as stopped serves nobody.
+func TestWhatNeverEndsHoldsEverythingUp(t *testing.T) {
+	s := bare(1)
+	s.Faults = []spec.Fault{{Kind: spec.HostSlow, Factor: new(1e18)}}
+	for _, q := range play(t, s, 1, 1, Load{Grace: time.Second}).Requests {
+		if q.Class != "interrupted" || q.End < q.Sent {
+			t.Fatalf("%+v", q)
+		}
+	}
+	f := virtual(s, 1, false)
+	f.queue.push(event{at: time.Minute, kind: tick})
+	f.advance(time.Minute)
+	if f.now != time.Minute {
+		t.Errorf("it is %v", f.now)
+	}
+}
+
+// Those who give up on what stands still are not kept.
+func TestWhoGaveUpIsForgotten(t *testing.T) {
+	for name, fault := range map[string]spec.Fault{
+		"a frozen frontend": {Kind: spec.FrontendFreeze},
+		"a wedged worker":   {Kind: spec.WorkerWedge, Workers: on(0), Running: "real"},
+	} {
+		s := bare(1)
+		s.Faults = []spec.Fault{fault}
+		f := virtual(s, 1, true)
+		c := newTap()
+		for i := range 5000 {
+			stream := &Stream{Prompt: 20, Output: 5}
+			f.submit(f.now, stream, c)
+			f.advance(time.Duration(i+1) * ms)
+			f.abandon(stream)
+		}
+		if jobs, queue := len(f.frontend.jobs)-f.frontend.head, len(f.workers[0].queue); jobs > 100 || queue > 100 {
+			t.Errorf("%s keeps %d jobs and %d requests of those who are gone", name, jobs, queue)
+		}
+	}
+}
+
+// A worker that hangs does not hear that a client has gone away: its gauges count
+// on, until it is mended.
+func TestAHungWorkerCountsThoseWhoAreGone(t *testing.T) {
+	s := bare(1)
+	s.Fleet.MaxSequences = 2
+	s.Faults = []spec.Fault{during(spec.Fault{Kind: spec.WorkerWedge, Workers: on(0), Running: "real"}, 15*ms, time.Second)}
+	f := virtual(s, 1, true)
+	var asks []ask
+	for range 3 {
+		asks = append(asks, ask{prompt: 20, output: 50, gone: 500 * ms})
+	}
+	drive(t, f, asks, func() {
+		w := f.snapshot().Workers[0]
+		switch {
+		case f.now > 20*ms && f.now < 1015*ms && (w.Running != 2 || w.Waiting != 1 || w.KVUsage == 0):
+			t.Fatalf("at %v: %+v", f.now, w)
+		case f.now > 1015*ms && (w.Running != 0 || w.Waiting != 0 || w.KVUsage != 0):
+			t.Fatalf("mended, at %v: %+v", f.now, w)
+		}
+	})
+}
+
+// What a killed worker had is told by the frontend, and so not while it is frozen.
+func TestAFrozenFrontendTellsOfNoError(t *testing.T) {
+	s := bare(1)
+	s.Faults = []spec.Fault{
+		during(spec.Fault{Kind: spec.FrontendFreeze}, 20*ms, time.Second),
+		during(spec.Fault{Kind: spec.WorkerMissing, Workers: on(0)}, 30*ms, time.Minute),
+	}
+	streams, c := drive(t, virtual(s, 1, true), []ask{{prompt: 20, output: 50}}, nil)
+	if at := c.ended[streams[0]][0]; streams[0].Outcome != ErrorTold || at < 1020*ms {
+		t.Errorf("it was told %v at %v", streams[0].Outcome, at)
+	}
+}
+
+// A worker that dies with a request at the door, and is back in the same moment,
+// begins once.
+func TestAWorkerThatIsBackAtOnceBeginsOnce(t *testing.T) {
+	f := virtual(bare(1), 1, true)
+	c := newTap()
+	streams := []*Stream{{Prompt: 20, Output: 4}, {Prompt: 20, Output: 4}}
+	w := f.workers[0]
+	for _, s := range streams {
+		s.client, s.state = c, arriving
+		f.frontend.inFlight++
+		f.frontend.queued++
+		f.view.load[0]++
+		f.queueAt(w, s)
+		if s == streams[0] {
+			f.kill(w)
+		}
+	}
+	f.advance(time.Second)
+	if streams[0].Outcome != ErrorTold || streams[1].Outcome != Served || streams[1].Given != 4 || w.step != 4 {
+		t.Errorf("%v, %v with %d tokens after %d steps", streams[0].Outcome, streams[1].Outcome, streams[1].Given, w.step)
+	}
+}

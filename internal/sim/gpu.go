@@ -28,6 +28,7 @@ const (
 	coldest       = 32.0 // °C
 	warmestOfLoad = 43.0 // °C on top, at full power
 	inertia       = 15.0 // s
+	throttlesAt   = 87.0 // °C
 )
 
 // quietPressure is the share of a second in which some task of a node that is
@@ -60,12 +61,12 @@ func (f *Fleet) accrue(w *worker) {
 	case w.wedged:
 		g.ready += d
 		g.active += d
-		g.effort += d * hungShare
+		g.effort += float64(d * hungShare)
 	default:
 		duty := w.duty / w.stall
 		g.ready += d
-		g.active += d * duty
-		g.effort += d * duty * (0.8 + 0.2*min(1, float64(w.running)/fullBatch))
+		g.active += float64(d * duty)
+		g.effort += float64(d * duty * (0.8 + float64(0.2*min(1, float64(w.running)/fullBatch))))
 	}
 }
 
@@ -81,6 +82,9 @@ func (g *gpu) breakDown(f *spec.Fault) {
 		g.state.RemapFailure = *f.RemapFailure
 	}
 }
+
+// exchange puts a GPU without errors in its place.
+func (g *gpu) exchange() { g.state.XID, g.state.DoubleBit, g.state.RemapFailure = 0, 0, false }
 
 // sample makes the telemetry of the second that ends now.
 func (f *Fleet) sample() {
@@ -98,7 +102,7 @@ func (f *Fleet) sampleGPU(w *worker) {
 	g := &w.gpu
 	s := &g.state
 	s.Utilization = min(1, g.active/second)
-	s.PowerW = idlePower + readyPower*min(1, g.ready/second) + workPower*min(1, g.effort/second)
+	s.PowerW = idlePower + float64(readyPower*min(1, g.ready/second)) + float64(workPower*min(1, g.effort/second))
 	s.SMClockMHz = idleClock
 	if g.ready > 0 {
 		s.SMClockMHz = fullClock
@@ -106,16 +110,16 @@ func (f *Fleet) sampleGPU(w *worker) {
 	g.active, g.ready, g.effort = 0, 0, 0
 
 	s.Throttle = nil
-	hot := 0.0
+	hot := false
 	for _, a := range f.faults.active {
-		if a.fault.Kind != spec.GPUThrottle || !slices.Contains(a.workers, w.index) || f.telemetry.Float64() >= *a.fault.Share {
+		if a.fault.Kind != spec.GPUThrottle || !slices.Contains(a.workers, w.index) {
+			continue
+		}
+		hot = hot || a.fault.Reason == "hw_thermal" || a.fault.Reason == "sw_thermal"
+		if f.telemetry.Float64() >= *a.fault.Share {
 			continue
 		}
 		s.Throttle = append(s.Throttle, a.fault.Reason)
-		switch a.fault.Reason {
-		case "hw_thermal", "sw_thermal":
-			hot = 15
-		}
 		clock := fullClock * softThrottle
 		if a.fault.Reason == "hw_thermal" || a.fault.Reason == "hw_slowdown" || a.fault.Reason == "hw_power_brake" {
 			clock = fullClock * hardThrottle
@@ -126,8 +130,11 @@ func (f *Fleet) sampleGPU(w *worker) {
 		s.Throttle = append(s.Throttle, "power_cap")
 	}
 	s.EnergyJ += s.PowerW
-	aim := coldest + warmestOfLoad*s.PowerW/(idlePower+readyPower+workPower) + hot
-	s.TemperatureC += (aim - s.TemperatureC) * (1 - math.Exp(-1/inertia))
+	aim := coldest + float64(warmestOfLoad*s.PowerW)/(idlePower+readyPower+workPower)
+	s.TemperatureC += float64((aim - s.TemperatureC) * (1 - math.Exp(-1/inertia)))
+	if hot {
+		s.TemperatureC = max(s.TemperatureC, throttlesAt)
+	}
 	s.Missing = f.undelivered("gpus")
 	w.lost = f.undelivered("workers")
 }
@@ -138,11 +145,13 @@ func (f *Fleet) snapshot() Snapshot {
 	for _, w := range f.workers {
 		state := WorkerState{
 			ID: w.id, Present: w.present, Missing: w.lost,
-			Running: w.running, Waiting: w.waiting, Held: w.running + w.waiting,
-			KVUsage:   float64(w.blocks) / float64(f.scenario.Fleet.KVBlocks),
+			Started: w.started,
+			Running: w.running + w.ghostsRunning, Waiting: w.waiting + w.ghostsWaiting,
+			KVUsage:   float64(w.blocks+w.ghostBlocks) / float64(f.scenario.Fleet.KVBlocks),
 			Generated: w.generated, PromptTokens: w.prompted, PrefixQueries: w.queries, PrefixHits: w.hits,
 			Preemptions: w.preemptions, Finished: w.finished,
 		}
+		state.Held = state.Running + state.Waiting
 		if w.gaugeOff {
 			state.Running = 0
 		}
@@ -152,6 +161,10 @@ func (f *Fleet) snapshot() Snapshot {
 		s.GPUs = append(s.GPUs, g)
 	}
 	fe := &f.frontend
-	s.Frontend = FrontendState{InFlight: fe.inFlight, Queued: fe.queued, Served: fe.served, Failed: fe.failed, Tokens: fe.tokens}
+	s.Frontend = FrontendState{InFlight: fe.inFlight, Queued: fe.queued, Served: fe.served, Failed: fe.failed, Tokens: fe.tokens,
+		Stalls: fe.stalls, Stalled: fe.stalled}
+	if fe.frozen {
+		s.Frontend.Stalled += f.now - fe.since
+	}
 	return s
 }

@@ -154,7 +154,7 @@ func TestTheHungKernelStaysWhenItsClientsLeave(t *testing.T) {
 	f.advance(500 * ms)
 	f.abandon(a)
 	f.advance(2 * time.Second)
-	if g := f.snapshot(); g.GPUs[0].Utilization != 1 || g.Workers[0].Held != 0 {
+	if g := f.snapshot(); g.GPUs[0].Utilization != 1 || g.Workers[0].Held != 1 {
 		t.Errorf("%+v of %+v", g.GPUs[0], g.Workers[0])
 	}
 }

@@ -36,6 +36,13 @@ func NewLive(s *spec.Scenario, seed uint64, speed float64) *Live {
 	return l
 }
 
+// Observe has o told what the workers see from now on.
+func (l *Live) Observe(o Observer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fleet.observer = o
+}
+
 // Run moves the fleet until ctx is done.
 func (l *Live) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -120,10 +127,17 @@ func (l *Live) Snapshot() Snapshot {
 	return l.fleet.snapshot()
 }
 
-// SetFaults replaces the faults. Their windows count from now.
+// SetFaults replaces the faults, and mends what those before have left: GPUs are
+// exchanged, who was to start cold is warm. Windows count from now; one at a time
+// comes once, unless its fault names episodes.
 func (l *Live) SetFaults(faults []spec.Fault) {
 	l.mu.Lock()
 	l.fleet.advance(l.now())
+	for _, w := range l.fleet.workers {
+		w.gpu.exchange()
+		w.cold = 0
+	}
+	l.fleet.faults.once = true
 	l.faults = slices.Clone(faults)
 	l.begun = true
 	l.fleet.plan(l.faults, false)
@@ -136,6 +150,13 @@ func (l *Live) Faults() []spec.Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.faults)
+}
+
+// Present are the workers that are there, by their number.
+func (l *Live) Present() []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.fleet.view.workers)
 }
 
 // Serving says whether the frontend serves at all; when it does not, which

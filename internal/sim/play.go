@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"aicr/internal/spec"
-	"aicr/internal/stats"
 )
 
 // Load is what the modelled client does beyond the scenario's operating point.
@@ -35,8 +34,9 @@ type Recording struct {
 	Point    spec.OperatingPoint
 	Requests []spec.Request
 	Series   []spec.Sample
-	StampLag spec.BenchSpread // of the client, which knows it of itself
-	Peak     []int            // most requests that each worker ran at once
+	Lags     []float64     // milliseconds by which the client's stamps were late, which it knows of itself
+	Peak     []int         // most requests that each worker ran at once
+	Took     time.Duration // from the episode's start until nothing was awaited any more
 }
 
 // Play plays one episode of a scenario, whose workers have answered before. It
@@ -66,7 +66,7 @@ type player struct {
 	users    int
 	wave     int           // requests of the first wave that are not back yet
 	from     time.Duration // the episode's start in fleet time
-	allSent  time.Duration // when every user has started
+	allSent  time.Duration // when the last of the users so far has sent its first
 	stop     time.Duration // when sending stops; unknown while a count decides
 	stopped  bool
 	free     time.Duration // when it can send again
@@ -106,7 +106,7 @@ func newPlayer(s *spec.Scenario, seed uint64, episode int, l Load) *player {
 		p.load.Grace = DefaultGrace
 	}
 	if s.Load.SendsPerSecond > 0 {
-		p.spacing = time.Duration(float64(time.Second) / s.Load.SendsPerSecond)
+		p.spacing, _ = after(0, float64(time.Second)/s.Load.SendsPerSecond)
 	}
 	for i := range s.Fleet.Workers {
 		p.names = append(p.names, strconv.Itoa(i))
@@ -153,9 +153,7 @@ func (p *player) begin() {
 	p.stop = p.from + p.scenario.Load.Episode.D()
 	ramp := p.scenario.Load.Ramp.D()
 	for user := range p.users {
-		at := p.from + ramp*time.Duration(user)/time.Duration(p.users)
-		p.allSent = at
-		p.fleet.wakeAt(at, user)
+		p.fleet.wakeAt(p.from+ramp*time.Duration(user)/time.Duration(p.users), user)
 	}
 	if p.load.Sentinel > 0 {
 		p.fleet.wakeAt(p.from, wakeSentinel)
@@ -165,6 +163,7 @@ func (p *player) begin() {
 // send sends the request that is due now.
 func (p *player) send(who int) {
 	if who != wakeSentinel {
+		p.allSent = max(p.fleet.now, p.free)
 		p.submit(closed, p.fleet.now)
 		return
 	}
@@ -342,9 +341,9 @@ func ending(s *Stream) (class, finish, detail string) {
 // recording is the episode as it is kept: times count from its start.
 func (p *player) recording() *Recording {
 	l := &p.scenario.Load
-	r := &Recording{Requests: p.requests, Series: p.series, StampLag: spreadOf(p.stamps),
+	r := &Recording{Requests: p.requests, Series: p.series, Lags: p.stamps, Took: p.fleet.now - p.from,
 		Point: spec.OperatingPoint{Workers: p.scenario.Fleet.Workers, Concurrency: p.users,
-			RampS: l.Ramp.D().Seconds(), DurationS: l.Episode.D().Seconds(),
+			RampS: l.Ramp.D().Seconds(), DurationS: (p.stop - p.from).Seconds(),
 			InputTokens: l.InputTokens, OutputTokens: l.OutputTokens, Prompts: l.Prompts.String(),
 			SentinelRate: p.load.Sentinel, Router: p.scenario.Fleet.Router}}
 	for _, w := range p.fleet.workers {
@@ -352,13 +351,7 @@ func (p *player) recording() *Recording {
 	}
 	for i := range r.Requests {
 		q := &r.Requests[i]
-		q.Phase = "steady"
-		if q.Sent < int64(p.allSent) {
-			q.Phase = "ramp"
-		}
-		if q.End >= int64(p.stop) {
-			q.Phase = "drain"
-		}
+		q.Phase = p.phase(q)
 		for _, t := range []*int64{&q.Intended, &q.Sent, &q.End} {
 			*t -= int64(p.from)
 		}
@@ -371,12 +364,16 @@ func (p *player) recording() *Recording {
 	return r
 }
 
-func spreadOf(values []float64) spec.BenchSpread {
-	if len(values) == 0 {
-		return spec.BenchSpread{}
+// phase is the part of the episode that a request belongs to, as the load engine
+// tells it.
+func (p *player) phase(q *spec.Request) string {
+	switch {
+	case q.Lane == laneNames[closed] && q.Sent < int64(p.allSent):
+		return "ramp"
+	case q.End > int64(p.stop):
+		return "drain"
 	}
-	sorted := slices.Sorted(slices.Values(values))
-	return spec.BenchSpread{N: int64(len(sorted)), P50: stats.Percentile(sorted, 50), P99: stats.Percentile(sorted, 99), Max: sorted[len(sorted)-1]}
+	return "steady"
 }
 
 // observe keeps the telemetry of the second that ends now.

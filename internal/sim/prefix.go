@@ -1,6 +1,9 @@
 package sim
 
-import "container/list"
+import (
+	"container/list"
+	"slices"
+)
 
 // prefixes knows which KV blocks of past prompts are still at hand: the least
 // recently used are forgotten first.
@@ -21,9 +24,10 @@ func (p *prefixes) match(blocks []uint64) int {
 	return len(blocks)
 }
 
-// use notes that the blocks were used just now.
+// use notes that the blocks were used just now, the head of the prompt last: what
+// is forgotten first is a tail, without which the head is still of use.
 func (p *prefixes) use(blocks []uint64) {
-	for _, b := range blocks {
+	for _, b := range slices.Backward(blocks) {
 		if e, ok := p.at[b]; ok {
 			p.order.MoveToFront(e)
 			continue

@@ -8,7 +8,8 @@ import (
 )
 
 // A prompt of 128 tokens has 8 blocks, of whose 128 tokens at most 94 %, 120,
-// are found again.
+// are found again. What is forgotten of a prompt is its end: without its
+// beginning the rest would be of no use.
 func TestAPromptSeenBeforeCostsItsUncachedTail(t *testing.T) {
 	tests := map[string]struct {
 		kvBlocks int
@@ -21,9 +22,9 @@ func TestAPromptSeenBeforeCostsItsUncachedTail(t *testing.T) {
 		"another prompt costs all of it":    {prompts: []int{1, 2, 1, 2}, tokens: 128, cached: []int{0, 0, 120, 120}},
 		"unique prompts never hit":          {prompts: []int{0, 0, 0}, tokens: 128, cached: []int{0, 0, 0}},
 		"a short prompt keeps one token":    {prompts: []int{1, 1}, tokens: 1, cached: []int{0, 0}},
-		"the oldest is forgotten for KV":    {kvBlocks: 17, prompts: []int{1, 2, 1}, tokens: 128, cached: []int{0, 0, 0}},
-		"the latest use counts, not first":  {kvBlocks: 26, prompts: []int{1, 2, 1, 3, 1, 2}, tokens: 128, cached: []int{0, 0, 120, 0, 120, 0}},
-		"what decodes needs KV too":         {kvBlocks: 24, prompts: []int{1, 2, 1}, tokens: 128, output: 2, cached: []int{0, 0, 0}},
+		"the oldest is forgotten for KV":    {kvBlocks: 17, prompts: []int{1, 2, 1}, tokens: 128, cached: []int{0, 0, 16}},
+		"the latest use counts, not first":  {kvBlocks: 26, prompts: []int{1, 2, 1, 3, 1, 2}, tokens: 128, cached: []int{0, 0, 120, 0, 120, 32}},
+		"what decodes needs KV too":         {kvBlocks: 24, prompts: []int{1, 2, 1}, tokens: 128, output: 2, cached: []int{0, 0, 112}},
 		"and not before it decodes":         {kvBlocks: 24, prompts: []int{1, 2, 1}, tokens: 128, cached: []int{0, 0, 120}},
 		"with room for both, both are kept": {kvBlocks: 26, prompts: []int{1, 2, 1, 2}, tokens: 128, cached: []int{0, 0, 120, 120}},
 	}

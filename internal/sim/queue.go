@@ -9,7 +9,7 @@ type event struct {
 	seq    uint64
 	kind   eventKind
 	worker int32  // or whom the driver wakes
-	turn   uint32 // of the worker's step: one that was planned anew makes the old one void
+	turn   uint32 // of the worker's step, or life: another makes this one void
 	stream *Stream
 	batch  *batch
 	window *window

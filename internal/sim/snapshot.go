@@ -13,9 +13,10 @@ type Snapshot struct {
 
 // WorkerState is a worker as its metrics tell. Counters count since its start.
 type WorkerState struct {
-	ID      uint64 // as the frontend names it: odd, above 2^53, and pinned by the seed
-	Present bool   // it is there, and in the router's list
-	Missing bool   // its sample of this second is not delivered
+	ID      uint64        // as the frontend names it: odd, above 2^53, and pinned by the seed
+	Present bool          // it is there, and in the router's list
+	Started time.Duration // when its process did
+	Missing bool          // its sample of this second is not delivered
 
 	Running       int // as its gauge says, which a wedge may have made to lie
 	Waiting       int
@@ -68,4 +69,7 @@ type FrontendState struct {
 	Served   int64
 	Failed   int64
 	Tokens   int64
+
+	Stalls  int64         // of its one thread, that have ended
+	Stalled time.Duration // in all, the one that is on included
 }

@@ -64,7 +64,7 @@ func TestWhatIsSeenOfAStart(t *testing.T) {
 		},
 		"one is dead": {
 			faults: []spec.Fault{dead(1)},
-			want: append(warm(2), spec.Event{T: (600*us + refusedAfter + network).Seconds(), Kind: spec.EventAnswer, Worker: "1", Reason: "http-status", Text: "HTTP 500", Tokens: new(0)},
+			want: append(warm(2), spec.Event{T: (600*us + refusedAfter + 7*us + network).Seconds(), Kind: spec.EventAnswer, Worker: "1", Reason: "http-status", Text: "HTTP 500", Tokens: new(0)},
 				answerEvent("0", 1, 0)), ready: true,
 		},
 		"one is wedged": {
@@ -89,7 +89,7 @@ func TestWhatIsSeenOfAStart(t *testing.T) {
 				spec.Event{T: 120, Kind: spec.EventNotServed, Text: "the frontend is up and no completion came"}),
 		},
 		"discovery has panicked, silently and with the same versions": {
-			faults: []spec.Fault{{Kind: spec.DiscoveryPanic, Panics: new(0)}},
+			faults: []spec.Fault{{Kind: spec.DiscoveryPanic, Panics: new(0), BucketMissing: new(0)}},
 			want: append(begin(2, version, version),
 				spec.Event{T: 120, Kind: spec.EventNotServed, Text: "the frontend is up and no completion came"}),
 		},

@@ -16,6 +16,8 @@ type Stream struct {
 	Arrived  time.Duration // at the frontend
 	Worker   int           // who serves it, once Routed
 	Admitted time.Duration // into its worker's batch, the first time
+	Queued   time.Duration // at its worker
+	Made     time.Duration // when its worker made the latest of its tokens, told or not
 	Cached   int           // prompt tokens that were found in the worker's prefix cache
 	Given    int           // tokens given so far
 	First    time.Duration // when the client got its first token
@@ -68,6 +70,17 @@ const (
 	Empty             // 200, a finish reason, and no content
 	Abandoned         // the client went away
 )
+
+// Observer is told what the workers themselves see, before the frontend has it. It
+// is called as a Client is, and only by a fleet that tells of each token.
+type Observer interface {
+	// Made says that a token was made; s.Made is still the time of the one before,
+	// or 0.
+	Made(now time.Duration, s *Stream)
+	// Left says that a request is no longer the worker's; its last token, if any,
+	// was made at s.Made. Whole says that it was given all that it was to be given.
+	Left(now time.Duration, s *Stream, whole bool)
+}
 
 // Client is told what becomes of its streams. It is called by the fleet, in the
 // order in which things happen, and must neither block nor call the fleet back.

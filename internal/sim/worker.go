@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"aicr/internal/spec"
@@ -26,7 +27,8 @@ type worker struct {
 
 	step  int // the number of the step that is under way, or was last
 	busy  bool
-	turn  uint32
+	turn  uint32        // of its step: another plan voids the one before
+	life  uint32        // of its process: a kill voids what had been begun
 	left  float64       // nanoseconds of undisturbed work that the step still takes
 	since time.Duration // when left was right
 	duty  float64       // the GPU's share of the step
@@ -41,11 +43,17 @@ type worker struct {
 	gaugeOff bool // its running gauge reads 0
 	lost     bool // its sample of this second is
 	cold     time.Duration
+	started  time.Duration // its process
+	ghosts
 
 	counters
 
 	deliveries []time.Duration // of step 1, 2, …, where tokens are not told one by one
 }
+
+// ghosts are requests whose clients have gone away from a worker that hangs: it
+// does not hear of that, and its gauges count them still.
+type ghosts struct{ ghostsRunning, ghostsWaiting, ghostBlocks int }
 
 // counters are what a worker's process has counted since it started.
 type counters struct {
@@ -100,12 +108,13 @@ func (f *Fleet) release(b *batch) {
 func (f *Fleet) queueAt(w *worker, s *Stream) {
 	s.state = waiting
 	s.size = s.Prompt
+	s.Queued = f.now
 	w.queue = append(w.queue, s)
 	w.waiting++
 	if !w.busy {
 		f.accrue(w)
 		w.busy = true
-		f.queue.push(event{at: f.now, kind: kick, worker: int32(w.index)})
+		f.queue.push(event{at: f.now, kind: kick, worker: int32(w.index), turn: w.life})
 	}
 }
 
@@ -315,6 +324,16 @@ func (f *Fleet) takeOut(w *worker, s *Stream, step int) {
 
 // drop removes a request from a worker that has not ended it.
 func (f *Fleet) drop(w *worker, s *Stream) {
+	switch {
+	case !w.wedged:
+		f.left(s, false)
+	case s.state == running:
+		w.ghostsRunning++
+		w.ghostBlocks += held(s, w.step)
+	default:
+		w.ghostsWaiting++
+		w.ghostBlocks += s.blocks
+	}
 	if s.state == running {
 		f.takeOut(w, s, w.step)
 	} else {
@@ -323,6 +342,9 @@ func (f *Fleet) drop(w *worker, s *Stream) {
 		s.blocks = 0
 	}
 	s.state = failing
+	if len(w.queue) > 2*w.waiting+16 { // most of it has given up
+		w.queue = slices.DeleteFunc(w.queue, func(q *Stream) bool { return q.state != waiting })
+	}
 }
 
 // endStep gives every sequence of the batch its token and begins the next step.
@@ -342,6 +364,7 @@ func (f *Fleet) endStep(w *worker) {
 		for _, s := range w.batch {
 			if s.state == running {
 				b.each = append(b.each, s)
+				f.made(s)
 			}
 		}
 	}
@@ -353,6 +376,7 @@ func (f *Fleet) endStep(w *worker) {
 		f.takeOut(w, s, w.step)
 		s.state = finishing
 		w.finished++
+		f.left(s, s.fate.outcome() == Served)
 		if s.fate.empty {
 			b.tokens--
 		}
@@ -362,6 +386,21 @@ func (f *Fleet) endStep(w *worker) {
 	w.tidy()
 	f.enqueue(job{batch: b})
 	f.startStep(w)
+}
+
+// made tells who observes the workers of a token.
+func (f *Fleet) made(s *Stream) {
+	if f.observer != nil && !s.fate.empty {
+		f.observer.Made(f.now, s)
+	}
+	s.Made = f.now
+}
+
+// left tells who observes the workers that one has a request less.
+func (f *Fleet) left(s *Stream, whole bool) {
+	if f.observer != nil {
+		f.observer.Left(f.now, s, whole)
+	}
 }
 
 // tidy takes out of the batch those who have left, when they are the most.

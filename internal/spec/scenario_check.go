@@ -6,13 +6,28 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
-// What a simulated fleet can be. Beyond them numbers would overflow, or a
-// simulation would not end.
+// What a simulated fleet can be. Beyond these bounds numbers would overflow, or a
+// simulation would not end, or not fit a machine.
 const (
-	mostWorkers = 4096
-	mostCounted = 1_000_000_000
+	mostWorkers  = 4096
+	mostCounted  = 1_000_000_000
+	mostTokens   = 1_000_000
+	mostInFlight = 1_000_000
+	mostRecycled = 100_000_000 // tokens of all the prompts that are recycled
+	mostLogged   = 1000
+	mostEpisodes = 1000
+
+	leastStep   = Duration(10 * time.Microsecond)
+	mostEpisode = Duration(24 * time.Hour)
+
+	leastFactor, mostFactor = 0.01, 1e6
+	leastSends, mostSends   = 0.01, 1e6 // a second
+	mostJitter, mostSpread  = 2.0, 3.0
+	mostPerMinute           = 600.0
+	mostAnything            = 1e12
 )
 
 var (
@@ -28,7 +43,7 @@ func (d *document) checkScenario(s *Scenario) {
 	}
 	d.checkFleet(s.Fleet)
 	d.checkLoad(s)
-	d.notNegative("reference.throughput", s.Reference.Throughput)
+	d.between("reference.throughput", s.Reference.Throughput, 0, mostAnything)
 	d.checkFaults("faults", s.Faults, s)
 	if s.Expect != nil && d.sound("expect") {
 		d.checkExpectation(s)
@@ -39,25 +54,33 @@ func (d *document) checkFleet(f Fleet) {
 	d.within("fleet.workers", f.Workers, 1, mostWorkers)
 	d.word("fleet.profile", f.Profile, ProfileNames())
 	d.word("fleet.router", f.Router, Routers())
-	if d.sound("fleet.timing.base") && f.Timing.Base == 0 {
-		d.wrong("fleet.timing.base", "a step takes time: want more than 0s", "")
+	if d.sound("fleet.timing.base") && f.Timing.Base < leastStep {
+		d.wrong("fleet.timing.base", fmt.Sprintf("a step takes time: want at least %s", leastStep), "")
 	}
-	d.notNegative("fleet.timing.hostJitter", f.Timing.HostJitter)
-	d.notNegative("fleet.timing.stepJitter", f.Timing.StepJitter)
+	d.between("fleet.timing.hostJitter", f.Timing.HostJitter, 0, mostJitter)
+	d.between("fleet.timing.stepJitter", f.Timing.StepJitter, 0, mostJitter)
 	d.within("fleet.maxSequences", f.MaxSequences, 1, mostCounted)
 	d.within("fleet.maxBatchedTokens", f.MaxBatchedTokens, 1, mostCounted)
 	d.within("fleet.kvBlocks", f.KVBlocks, 1, mostCounted)
-	d.notNegative("fleet.kvCredit", f.KVCredit)
+	d.between("fleet.kvCredit", f.KVCredit, 0, mostAnything)
 }
 
 func (d *document) checkLoad(s *Scenario) {
 	l := s.Load
-	d.within("load.concurrencyPerGPU", l.ConcurrencyPerGPU, 1, mostCounted)
-	d.within("load.inputTokens", l.InputTokens, 1, mostCounted)
-	d.within("load.outputTokens", l.OutputTokens, 1, mostCounted)
-	d.notNegative("load.sendsPerSecond", l.SendsPerSecond)
-	if d.sound("load.episode") && l.Episode == 0 {
-		d.wrong("load.episode", "want more than 0s", "")
+	d.within("load.concurrencyPerGPU", l.ConcurrencyPerGPU, 1, mostInFlight)
+	if all := l.ConcurrencyPerGPU * s.Fleet.Workers; d.sound("load.concurrencyPerGPU", "fleet.workers") && all > mostInFlight {
+		d.wrong(d.firstSaid("load.concurrencyPerGPU", "fleet.workers"), fmt.Sprintf("%d requests in flight are more than %d", all, mostInFlight), "")
+	}
+	d.within("load.inputTokens", l.InputTokens, 1, mostTokens)
+	d.within("load.outputTokens", l.OutputTokens, 1, mostTokens)
+	if all := int(l.Prompts) * l.InputTokens; d.sound("load.prompts", "load.inputTokens") && all > mostRecycled {
+		d.wrong(d.firstSaid("load.prompts", "load.inputTokens"), fmt.Sprintf("%d tokens of recycled prompts are more than %d", all, mostRecycled), "recycle fewer, or write unique")
+	}
+	if l.SendsPerSecond != 0 {
+		d.between("load.sendsPerSecond", l.SendsPerSecond, leastSends, mostSends)
+	}
+	if d.sound("load.episode") && (l.Episode == 0 || l.Episode > mostEpisode) {
+		d.wrong("load.episode", fmt.Sprintf("want more than 0s and at most %s", mostEpisode), "")
 	}
 	if d.sound("load.ramp", "load.episode") && l.Ramp > l.Episode {
 		d.wrong(d.firstSaid("load.ramp", "load.episode"), fmt.Sprintf("a ramp of %s is longer than the episode of %s", l.Ramp, l.Episode), "set ramp and episode")
@@ -118,8 +141,8 @@ func (d *document) checkFault(path string, f Fault, s *Scenario) {
 			d.workerList(in("workers"), f.Workers.List, s)
 		}
 	}
-	if f.Factor != nil && d.sound(in("factor")) && *f.Factor <= 0 {
-		d.wrong(in("factor"), fmt.Sprintf("want more than 0, got %v", *f.Factor), "2 is twice as slow")
+	if f.Factor != nil && d.sound(in("factor")) && (*f.Factor < leastFactor || *f.Factor > mostFactor) {
+		d.wrong(in("factor"), fmt.Sprintf("want %v to %v, got %v", leastFactor, mostFactor, *f.Factor), "2 is twice as slow")
 	}
 	if f.Takes != nil && d.sound(in("takes")) && *f.Takes == 0 {
 		d.wrong(in("takes"), "want more than 0s", "")
@@ -144,8 +167,8 @@ func (d *document) checkFault(path string, f Fault, s *Scenario) {
 		{"status", f.Status, 400, 599},
 		{"xid", f.XID, 1, 1000},
 		{"doubleBit", f.DoubleBit, 1, mostCounted},
-		{"panics", f.Panics, 0, mostCounted},
-		{"bucketMissing", f.BucketMissing, 0, mostCounted},
+		{"panics", f.Panics, 0, mostLogged},
+		{"bucketMissing", f.BucketMissing, 0, mostLogged},
 	} {
 		if n.value != nil {
 			d.within(in(n.field), *n.value, n.least, n.most)
@@ -180,12 +203,12 @@ func (d *document) checkWindow(path string, f Fault, s *Scenario, needed bool) {
 	if f.Lasts != nil && d.sound(lasts) && *f.Lasts == 0 {
 		d.wrong(lasts, "want more than 0s", "")
 	}
-	if f.PerMinute != nil && d.sound(perMinute) && *f.PerMinute <= 0 {
-		d.wrong(perMinute, fmt.Sprintf("want more than 0, got %v", *f.PerMinute), "leave the fault out where it never comes")
+	if f.PerMinute != nil && d.sound(perMinute) && (*f.PerMinute <= 0 || *f.PerMinute > mostPerMinute) {
+		d.wrong(perMinute, fmt.Sprintf("want more than 0 and at most %v, got %v", mostPerMinute, *f.PerMinute), "leave the fault out where it never comes, and the window where it always is")
 	}
 	if d.says(spread) {
 		if f.Spread != nil {
-			d.notNegative(spread, *f.Spread)
+			d.between(spread, *f.Spread, 0, mostSpread)
 		}
 		if !d.says(perMinute) {
 			d.wrong(spread, "spread is of perMinute, which is not there", "leave spread out, or write perMinute instead of at")
@@ -208,8 +231,8 @@ func (d *document) checkWindow(path string, f Fault, s *Scenario, needed bool) {
 		d.wrong(episodes, "names no episode", "leave it out for all of them")
 	}
 	for i, e := range f.Episodes {
-		if one := element(episodes, i); d.sound(one) && e < 1 {
-			d.wrong(one, fmt.Sprintf("no episode %d", e), "episodes are counted from 1")
+		if one := element(episodes, i); d.sound(one) && (e < 1 || e > mostEpisodes) {
+			d.wrong(one, fmt.Sprintf("no episode %d", e), fmt.Sprintf("episodes are counted from 1, to at most %d", mostEpisodes))
 		}
 	}
 }
@@ -274,9 +297,13 @@ func (d *document) within(path string, value, least, most int) {
 	}
 }
 
-func (d *document) notNegative(path string, value float64) {
-	if d.sound(path) && value < 0 {
+func (d *document) between(path string, value, least, most float64) {
+	switch {
+	case !d.sound(path):
+	case value < 0:
 		d.wrong(path, fmt.Sprintf("%v is negative", value), "")
+	case value < least || value > most:
+		d.wrong(path, fmt.Sprintf("want %v to %v, got %v", least, most, value), "")
 	}
 }
 

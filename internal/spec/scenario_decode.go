@@ -69,6 +69,10 @@ func DecodeFaults(data []byte, s *Scenario) ([]Fault, error) {
 	return body.Faults, nil
 }
 
+// longest is what no time of a document goes beyond, so that sums of them do not
+// overflow.
+const longest = 1000 * time.Hour
+
 // fromDocument reads a number with its unit. The hint offers the unit of the
 // value that would be there otherwise.
 func (v *Duration) fromDocument(d *document, n *yaml.Node, path string) {
@@ -83,6 +87,8 @@ func (v *Duration) fromDocument(d *document, n *yaml.Node, path string) {
 		d.wrong(path, quote(n.Value)+" "+text, hint)
 	case took < 0:
 		d.wrong(path, quote(n.Value)+" is negative", "")
+	case took > longest:
+		d.wrong(path, fmt.Sprintf("%s is longer than %dh", quote(n.Value), longest/time.Hour), "")
 	default:
 		*v = Duration(took)
 	}

@@ -391,11 +391,11 @@ func drawScenario(t *rapid.T) *spec.Scenario {
 	}
 	s.Fleet.Workers = rapid.IntRange(1, 4096).Draw(t, "workers")
 	s.Fleet.Router = rapid.SampledFrom(spec.Routers()).Draw(t, "router")
-	s.Fleet.KVCredit = rapid.Float64Range(0, 1e300).Draw(t, "kvCredit")
-	s.Fleet.Timing.Base = duration("base", 1, time.Hour)
+	s.Fleet.KVCredit = rapid.Float64Range(0, 1e12).Draw(t, "kvCredit")
+	s.Fleet.Timing.Base = duration("base", 10*time.Microsecond, time.Hour)
 	s.Fleet.Frontend.PerToken = duration("perToken", 0, time.Minute)
 	s.Load.Prompts = spec.Prompts(rapid.IntRange(0, 1000).Draw(t, "prompts"))
-	s.Load.Episode = duration("episode", 2*time.Second, 300*time.Hour)
+	s.Load.Episode = duration("episode", 2*time.Second, 24*time.Hour)
 	s.Reference.Throughput = rapid.Float64Range(0, 1e6).Draw(t, "throughput")
 	for range rapid.IntRange(0, 4).Draw(t, "faults") {
 		s.Faults = append(s.Faults, drawFault(t, s))
@@ -425,7 +425,7 @@ func drawFault(t *rapid.T, s *spec.Scenario) spec.Fault {
 				f.Workers = &spec.Workers{Any: true}
 			}
 		case "factor":
-			f.Factor = new(rapid.Float64Range(1e-9, 1e9).Draw(t, field))
+			f.Factor = new(rapid.Float64Range(0.01, 1e6).Draw(t, field))
 		case "running":
 			f.Running = rapid.SampledFrom([]string{"real", "zero"}).Draw(t, field)
 		case "takes":

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 )
@@ -101,10 +100,12 @@ func (s *server) end(t *testing.T) {
 		t.Errorf("interrupted, the program exits with %d (%s), want 130", code, s.cmd.ProcessState)
 	}
 	told := slices.DeleteFunc(slices.Collect(strings.Lines(s.stderr.String())), func(line string) bool {
-		return strings.HasPrefix(line, "warning: this machine cannot keep up: ") // true of a busy machine
+		return strings.HasPrefix(line, "warning: this machine cannot keep up: ") || // true of a busy machine
+			strings.HasPrefix(line, "frontend: faults: ") || // what the tests set
+			line == "stopping; interrupt again to exit at once\n" // unless it has stopped by then
 	})
-	if diff := cmp.Diff([]string{"stopping; interrupt again to exit at once\n"}, told); diff != "" {
-		t.Error("standard error (-want +got):\n" + diff)
+	if len(told) > 0 {
+		t.Errorf("standard error: %q", told)
 	}
 	if rest := strings.TrimSpace(s.after.String()); rest != "" {
 		t.Errorf("standard output has more than where it serves: %q", rest)

@@ -21,10 +21,12 @@ type Options struct {
 	MaxSequences     int
 	MaxBatchedTokens int
 	KVBlocks         int    // of a worker
+	ContextLength    int    // tokens of prompt and answer together
 	Node             string // the node's name
 }
 
-// Exporter makes the pages of one fleet. It is safe for concurrent use.
+// Exporter makes the pages of one fleet, whose sim.Observer it has to be. It is
+// safe for concurrent use.
 type Exporter struct {
 	source   Source
 	options  Options
@@ -34,39 +36,48 @@ type Exporter struct {
 
 // New makes the pages of the fleet that src tells of.
 func New(src Source, o Options) *Exporter {
-	e := &Exporter{source: src, options: o, frontend: newFrontend(o)}
-	for _, w := range src.Snapshot().Workers {
-		e.workers = append(e.workers, newWorker(o, w.ID))
+	workers := src.Snapshot().Workers
+	e := &Exporter{source: src, options: o, frontend: newFrontend(o, len(workers))}
+	for _, w := range workers {
+		e.workers = append(e.workers, newWorker(w.Started))
 	}
 	return e
+}
+
+// look is the Snapshot of one scrape.
+func (e *Exporter) look() sim.Snapshot {
+	s := e.source.Snapshot()
+	for i, w := range s.Workers {
+		e.workers[i].runsSince(w.Started)
+	}
+	return s
 }
 
 // Frontend is GET /metrics of the frontend.
 func (e *Exporter) Frontend() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := e.source.Snapshot()
+		s := e.look()
 		answer(w, r, func(p page) { e.writeFrontend(p, s) })
 	})
 }
 
 // Worker is GET /metrics of worker i.
 func (e *Exporter) Worker(i int) http.Handler {
-	told := e.workers[i]
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := e.source.Snapshot()
+		s := e.look()
 		state := s.Workers[i]
 		if !state.Present || state.Missing {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		answer(w, r, func(p page) { told.write(p, state, s.At, e.options) })
+		answer(w, r, func(p page) { e.writeWorker(p, i, state, s.At) })
 	})
 }
 
 // GPUs is GET /metrics of the GPUs' exporter.
 func (e *Exporter) GPUs() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		gpus := e.source.Snapshot().GPUs
+		gpus := e.look().GPUs
 		delivered := false
 		for _, g := range gpus {
 			delivered = delivered || !g.Missing
@@ -82,12 +93,12 @@ func (e *Exporter) GPUs() http.Handler {
 // Node is GET /metrics of the node's exporter.
 func (e *Exporter) Node() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := e.source.Snapshot()
+		s := e.look()
 		if s.Node.Missing {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		answer(w, r, func(p page) { writeNode(p, s, e.options.Node) })
+		answer(w, r, func(p page) { writeNode(p, s.Node, e.options.Node) })
 	})
 }
 

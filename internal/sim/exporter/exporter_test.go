@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"flag"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -33,7 +36,7 @@ func (s *source) Snapshot() sim.Snapshot {
 	return s.said
 }
 
-var options = Options{Model: "tiny", MaxSequences: 1024, MaxBatchedTokens: 8192, KVBlocks: 21900, Node: "node-a"}
+var options = Options{Model: "tiny", MaxSequences: 1024, MaxBatchedTokens: 8192, KVBlocks: 21900, ContextLength: 40960, Node: "node-a"}
 
 const gib = 1 << 30
 
@@ -47,7 +50,7 @@ func moment() sim.Snapshot {
 				PromptTokens: 153189, PrefixQueries: 153189, PrefixHits: 1600, Finished: 1170,
 			},
 			{
-				ID: 0x6a331c8dd1c4e925, Present: true, Running: 1022, Waiting: 151, Held: 1173, KVUsage: 0.98, Generated: 4000,
+				ID: 0x6a331c8dd1c4e925, Present: true, Started: 30 * time.Second, Running: 1022, Waiting: 151, Held: 1173, KVUsage: 0.98, Generated: 4000,
 				PromptTokens: 99000, PrefixQueries: 99000, Preemptions: 18, Finished: 3,
 			},
 		},
@@ -63,27 +66,24 @@ func moment() sim.Snapshot {
 			},
 		},
 		Node:     sim.NodeState{CPUWait: 1.5, MemoryWait: 0.25, IOWait: 0.5},
-		Frontend: sim.FrontendState{InFlight: 1301, Queued: 152, Served: 1173, Failed: 3, Tokens: 154312},
+		Frontend: sim.FrontendState{InFlight: 1301, Queued: 152, Served: 1173, Failed: 3, Tokens: 154312, Stalls: 2, Stalled: 3 * time.Second},
 	}
 }
 
-// observe tells one of everything that serve can tell.
+// observe tells one of everything that serve and a fleet can tell.
 func observe(e *Exporter) {
 	e.Started("chat_completions", "stream")
 	e.Started("chat_completions", "unary")
 	e.Started("completions", "stream")
-	e.FirstToken(0, 0.125, 0.0625)
+	e.FirstToken(0, 0.125)
 	e.Gap(0, 0.008)
 	e.Gap(0, 0.5)
-	e.FirstToken(1, 9, 7.5)
+	e.FirstToken(1, 9)
 	e.Finished(Finished{
-		Worker: 0, Endpoint: "chat_completions", Kind: "stream", Status: "success", Model: "tiny", FinishReason: "length",
-		Duration: 1.25, Prefill: 0.0625, Decode: 1.125, Prompt: 130, Cached: 16, Output: 3,
+		Worker: 0, Endpoint: "chat_completions", Kind: "stream", Status: "success", Model: "tiny",
+		Duration: 1.25, Prompt: 130, Cached: 16, Output: 3,
 	})
-	e.Finished(Finished{
-		Worker: 0, Endpoint: "completions", Kind: "stream", Status: "success", Model: "tiny", FinishReason: "stop",
-		Duration: 0.5, Prefill: 0.5, Prompt: 500, Output: 1,
-	})
+	e.Finished(Finished{Worker: 0, Endpoint: "completions", Kind: "stream", Status: "success", Model: "tiny", Duration: 0.5, Prompt: 500, Output: 1})
 	e.Finished(Finished{
 		Worker: 1, Endpoint: "chat_completions", Kind: "stream", Status: "error", ErrorType: "cancelled", Model: "tiny",
 		Duration: 30, Prompt: 128, Output: 5,
@@ -91,6 +91,33 @@ func observe(e *Exporter) {
 	e.Finished(Finished{Worker: 1, Endpoint: "chat_completions", Kind: "unary", Status: "error", ErrorType: "internal", Model: "tiny", Duration: 0.002})
 	e.Finished(Finished{Worker: -1, Endpoint: "chat_completions", Kind: "unary", Status: "error", ErrorType: "overload", Model: "tiny", Duration: 0.001})
 	e.Finished(Finished{Worker: -1, Endpoint: "chat_completions", Kind: "stream", Status: "error", ErrorType: "not_found", Model: "nobody/knows", Duration: 0.0005})
+
+	const ms = time.Millisecond
+	long := &sim.Stream{Queued: 1000 * ms, Admitted: 1250 * ms, Output: 3, Tag: EndsByLength}
+	give(e, long, 2000*ms, 2008*ms, 2508*ms)
+	e.Left(2508*ms, long, true)
+	short := &sim.Stream{Queued: 3000 * ms, Admitted: 3000 * ms, Output: 1, Tag: EndsByStop}
+	give(e, short, 3500*ms)
+	e.Left(3500*ms, short, true)
+
+	forsaken := &sim.Stream{Worker: 1, Queued: 1000 * ms, Admitted: 8500 * ms, Output: 9}
+	give(e, forsaken, 10000*ms, 10016*ms)
+	e.Left(31000*ms, forsaken, false)
+	unheard := &sim.Stream{Worker: 1, Queued: 1000 * ms, Output: 9}
+	e.Left(1002*ms, unheard, false)
+	broken := &sim.Stream{Worker: 1, Queued: 3000 * ms, Admitted: 3000 * ms, Output: 9}
+	give(e, broken, 3500*ms)
+	e.Left(3500*ms, broken, false)
+	empty := &sim.Stream{Worker: 1, Queued: 4000 * ms, Admitted: 4250 * ms, Output: 9, Made: 4500 * ms}
+	e.Left(4500*ms, empty, false)
+}
+
+// give has a worker make a request's tokens at these times.
+func give(e *Exporter, s *sim.Stream, at ...time.Duration) {
+	for _, now := range at {
+		e.Made(now, s)
+		s.Made = now
+	}
 }
 
 // scrape fetches a page.
@@ -269,10 +296,10 @@ func TestSeriesAppearWhenTheRealOnesDo(t *testing.T) {
 			},
 			[]string{total}, []string{lastIn},
 		},
-		{"a first token makes its worker's latest", nil, func(e *Exporter) { e.FirstToken(1, 1, 1) }, []string{last}, []string{lastIn}},
+		{"a first token makes its worker's latest", nil, func(e *Exporter) { e.FirstToken(1, 1) }, []string{last}, []string{lastIn}},
 		{
 			"a worker that is gone takes its latest along", func(s *sim.Snapshot) { s.Workers[1].Present = false },
-			func(e *Exporter) { e.FirstToken(1, 1, 1) }, []string{seqs}, []string{last},
+			func(e *Exporter) { e.FirstToken(1, 1) }, []string{seqs}, []string{last},
 		},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
@@ -300,7 +327,9 @@ func TestSeriesAppearWhenTheRealOnesDo(t *testing.T) {
 		if families(t, e.Worker(0))[failed] != nil {
 			t.Error("there before it")
 		}
-		e.Finished(Finished{Worker: 0, Model: "tiny", Status: "error", ErrorType: "internal"})
+		broken := &sim.Stream{}
+		give(e, broken, time.Second)
+		e.Left(time.Second, broken, false)
 		if families(t, e.Worker(0))[failed] == nil {
 			t.Error("not there after it")
 		}
@@ -319,10 +348,12 @@ func TestWhatIsToldIsCountedWhereItBelongs(t *testing.T) {
 		want   float64
 	}{
 		{"the frontend has every first token", front, "dynamo_frontend_time_to_first_token_seconds", nil, 2},
-		{"a worker has its own", w1, "vllm:time_to_first_token_seconds", nil, 1},
-		{"and how long it queued", w1, "vllm:request_queue_time_seconds", nil, 1},
+		{"and every gap", front, "dynamo_frontend_inter_token_latency_seconds", nil, 2},
+		{"a worker has its own first tokens", w0, "vllm:time_to_first_token_seconds", nil, 2},
+		{"and no other's", w1, "vllm:time_to_first_token_seconds", nil, 2},
 		{"gaps are their worker's", w0, "vllm:inter_token_latency_seconds", nil, 2},
-		{"and no other's", w1, "vllm:inter_token_latency_seconds", nil, 0},
+		{"and no other's", w1, "vllm:inter_token_latency_seconds", nil, 1},
+		{"tokens are those that were made", w0, "vllm:generation_tokens_total", nil, 4},
 		{"the latest gap is kept", front, "dynamo_frontend_worker_last_inter_token_latency_seconds", []string{"worker_id", "15440633145584257461"}, 0.5},
 		{"an unknown model has one name", front, "dynamo_frontend_requests_total", []string{"model", "unknown_model", "error_type", "not_found"}, 1},
 		{"and was started too", front, "dynamo_frontend_requests_started_total", []string{"model", "unknown_model"}, 1},
@@ -332,14 +363,22 @@ func TestWhatIsToldIsCountedWhereItBelongs(t *testing.T) {
 		{"a rejection is counted", front, "dynamo_frontend_model_rejection_total", nil, 1},
 		{"a refusal has no length", front, "dynamo_frontend_output_sequence_tokens", nil, 3},
 		{"but a duration", front, "dynamo_frontend_request_duration_seconds", []string{"model", "tiny"}, 5},
-		{"a worker's handler has all that it had", w1, "dynamo_component_request_duration_seconds", []string{"worker_id", "6a331c8dd1c4e925"}, 2},
-		{"its engine's times are of whole answers", w1, "vllm:e2e_request_latency_seconds", nil, 0},
-		{"a cancellation is an abort", w1, "vllm:request_success_total", []string{"finished_reason", "abort"}, 1},
+		{"a worker's handler has all that it had", w1, "dynamo_component_request_duration_seconds", []string{"worker_id", "6a331c8dd1c4e925"}, 4},
+		{"and counts them", w1, "dynamo_component_requests_total", []string{"dynamo_endpoint", "generate"}, 4},
+		{"its engine's times are of whole answers", w0, "vllm:e2e_request_latency_seconds", nil, 2},
+		{"an answer that broke is none", w1, "vllm:e2e_request_latency_seconds", nil, 1},
+		{"who was taken away was aborted", w1, "vllm:request_success_total", []string{"finished_reason", "abort"}, 2},
+		{"which is a cancellation", w1, "dynamo_component_cancellation_total", nil, 2},
 		{"and not an error", w1, "dynamo_component_errors_total", []string{"error_type", "generate"}, 1},
+		{"to its engine neither", w1, "vllm:request_success_total", []string{"finished_reason", "error"}, 1},
+		{"to say nothing is to stop", w1, "vllm:request_success_total", []string{"finished_reason", "stop"}, 1},
 		{"reasons are kept apart: stop", w0, "vllm:request_success_total", []string{"finished_reason", "stop"}, 1},
 		{"reasons are kept apart: length", w0, "vllm:request_success_total", []string{"finished_reason", "length"}, 1},
 		{"one token has no time per token", w0, "vllm:request_time_per_output_token_seconds", nil, 1},
-		{"a handler's requests are of the snapshot", w0, "dynamo_component_requests_total", []string{"dynamo_endpoint", "generate"}, 1170},
+		{"none neither", w1, "vllm:request_time_per_output_token_seconds", nil, 0},
+		{"a process is as old as it is", w1, "dynamo_component_uptime_seconds", nil, 60},
+		{"one that never ended, as the fleet", w0, "dynamo_component_uptime_seconds", nil, 90},
+		{"the context is the served one", front, "dynamo_frontend_model_context_length", nil, 40960},
 		{"and what it has is what runs and waits", w1, "dynamo_component_inflight_requests", nil, 1173},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
@@ -348,6 +387,186 @@ func TestWhatIsToldIsCountedWhereItBelongs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where a worker's time goes: what it queued, computed and spoke is all of it.
+func TestAWorkersTimesAreItsOwn(t *testing.T) {
+	e := New(&source{said: moment()}, options)
+	observe(e)
+	w0 := families(t, e.Worker(0))
+	for name, want := range map[string]float64{
+		"vllm:time_to_first_token_seconds":           1 + 0.5,
+		"vllm:inter_token_latency_seconds":           0.508,
+		"vllm:request_queue_time_seconds":            0.25,
+		"vllm:request_prefill_time_seconds":          0.75 + 0.5,
+		"vllm:request_decode_time_seconds":           0.508,
+		"vllm:e2e_request_latency_seconds":           1.508 + 0.5,
+		"vllm:request_time_per_output_token_seconds": 0.254,
+		"dynamo_component_request_duration_seconds":  1.508 + 0.5,
+	} {
+		if got := w0[name].GetMetric()[0].GetHistogram().GetSampleSum(); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: %v seconds, want %v", name, got, want)
+		}
+	}
+}
+
+func TestWhatTheFrontendSeesIsNoWorkersMatter(t *testing.T) {
+	e := New(&source{said: moment()}, options)
+	before := body(t, e.Worker(0))
+	e.Started("chat_completions", "stream")
+	e.FirstToken(0, 9)
+	e.Gap(0, 8)
+	e.Finished(Finished{Worker: 0, Model: "tiny", Status: "error", ErrorType: "internal", Duration: 20, Output: 2})
+	if diff := cmp.Diff(before, body(t, e.Worker(0))); diff != "" {
+		t.Errorf("a worker's page changed:\n%s", diff)
+	}
+}
+
+func TestAProcessKnowsNothingOfTheOneBefore(t *testing.T) {
+	for _, tc := range []struct {
+		rule string
+		by   func(*Exporter) http.Handler // the page by which the new one is found
+	}{
+		{"found by its own page", func(e *Exporter) http.Handler { return e.Worker(1) }},
+		{"found by another", (*Exporter).Node},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			src := &source{said: moment()}
+			restarted := New(src, options)
+			observe(restarted)
+			src.said.Workers[1].Started += time.Second
+			scrape(tc.by(restarted))
+			fresh := New(src, options)
+			for _, e := range []*Exporter{restarted, fresh} {
+				give(e, &sim.Stream{Worker: 1, Queued: 95 * time.Second}, 96*time.Second, 97*time.Second)
+			}
+			if diff := cmp.Diff(body(t, fresh.Worker(1)), body(t, restarted.Worker(1))); diff != "" {
+				t.Errorf("-fresh +restarted:\n%s", diff)
+			}
+			if got := value(t, families(t, restarted.Worker(0)), "vllm:generation_tokens_total"); got != 4 {
+				t.Errorf("the other has %v tokens, want 4", got)
+			}
+		})
+	}
+}
+
+func TestWhatANewProcessHasSeenIsKeptWhenItIsFound(t *testing.T) {
+	src := &source{said: moment()}
+	e := New(src, options)
+	observe(e)
+	for _, step := range []struct {
+		when    string
+		started time.Duration
+		made    []time.Duration
+		tokens  float64
+	}{
+		{"as before", 30 * time.Second, nil, 3},
+		{"it went away", 100 * time.Second, nil, 0},
+		{"it came back, and has spoken since", 110 * time.Second, []time.Duration{111 * time.Second, 112 * time.Second}, 2},
+		{"it spoke on", 110 * time.Second, []time.Duration{113 * time.Second}, 3},
+		{"another came, and it is not known who spoke", 120 * time.Second, []time.Duration{114 * time.Second, 121 * time.Second}, 0},
+	} {
+		src.said.Workers[1].Started = step.started
+		give(e, &sim.Stream{Worker: 1}, step.made...)
+		if got := value(t, families(t, e.Worker(1)), "vllm:generation_tokens_total"); got != step.tokens {
+			t.Errorf("%s: %v tokens, want %v", step.when, got, step.tokens)
+		}
+	}
+}
+
+func TestTokensAreAsManyAsTheirTimes(t *testing.T) {
+	e := New(&source{said: moment()}, options)
+	var enough atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		s := &sim.Stream{}
+		for n := 0; !enough.Load(); n++ {
+			if n%3 == 2 {
+				e.Left(s.Made, s, true)
+				s = &sim.Stream{}
+			}
+			give(e, s, time.Duration(n+1)*time.Millisecond)
+		}
+	})
+	last := 0.0
+	for range 40 {
+		fs := families(t, e.Worker(0))
+		last = value(t, fs, "vllm:generation_tokens_total")
+		if first, gaps := value(t, fs, "vllm:time_to_first_token_seconds"), value(t, fs, "vllm:inter_token_latency_seconds"); first+gaps != last {
+			t.Errorf("%v tokens, of which %v first and %v others", last, first, gaps)
+			break
+		}
+	}
+	enough.Store(true)
+	wg.Wait()
+	if last == 0 {
+		t.Error("no token was made meanwhile")
+	}
+}
+
+// The canary sleeps 10 ms over and over. A freeze makes it late once.
+func TestAFreezeIsOneLateWakeOfTheEventLoop(t *testing.T) {
+	src := &source{said: moment()}
+	src.said.Frontend = sim.FrontendState{}
+	e := New(src, options)
+	for _, step := range []struct {
+		when             string
+		at, stalled      time.Duration
+		stalls           int64
+		count, late, sum float64 // wakes, those that were a second late and more, and by how much in all
+	}{
+		{"at the start", 0, 0, 0, 0, 0, 0},
+		{"in peace", 10 * time.Second, 0, 0, 1000, 0, 0},
+		{"in a freeze it sleeps", 12 * time.Second, 2 * time.Second, 0, 1000, 0, 0},
+		{"then it is late", 18 * time.Second, 8 * time.Second, 1, 1001, 1, 8},
+		{"and again in time", 28 * time.Second, 8 * time.Second, 1, 2001, 1, 8},
+		{"two between two looks are alike", 38 * time.Second, 12 * time.Second, 3, 2603, 3, 12},
+		{"a short one is late by little", 48 * time.Second, 12*time.Second + 300*time.Millisecond, 4, 3574, 3, 12.3},
+	} {
+		src.said.At, src.said.Frontend.Stalled, src.said.Frontend.Stalls = step.at, step.stalled, step.stalls
+		fs := families(t, e.Frontend())
+		h := fs["dynamo_frontend_event_loop_delay_seconds"].GetMetric()[0].GetHistogram()
+		inTime := 0.0
+		for _, b := range h.GetBucket() {
+			if b.GetUpperBound() == 1 {
+				inTime = float64(b.GetCumulativeCount())
+			}
+		}
+		type is struct{ Count, Late, Sum, Stalls float64 }
+		got := is{float64(h.GetSampleCount()), float64(h.GetSampleCount()) - inTime, h.GetSampleSum(), value(t, fs, "dynamo_frontend_event_loop_stall_total")}
+		if diff := cmp.Diff(is{step.count, step.late, step.sum, float64(step.stalls)}, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", step.when, diff)
+		}
+	}
+}
+
+// A tally is a Prometheus histogram, bucket by bucket.
+func TestATallyCountsAsPrometheusDoes(t *testing.T) {
+	d := desc("x", "X.")
+	for name, bounds := range map[string][]float64{
+		"first tokens": workerTTFTBounds, "gaps": workerGapBounds, "requests": workerRequestBounds,
+		"handlers": handlerBounds, "delays": loopDelayBounds,
+	} {
+		t.Run(name, func(t *testing.T) {
+			theirs := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "x", Help: "X.", Buckets: bounds})
+			ours := tally{bounds: bounds}
+			for _, b := range bounds {
+				for _, v := range []float64{b, math.Nextafter(b, -1), math.Nextafter(b, math.Inf(1)), b} {
+					theirs.Observe(v)
+					ours.observe(v)
+				}
+			}
+			want := body(t, pageOf(func(p page) { p.told(theirs) }))
+			got := body(t, pageOf(func(p page) { p.histogram(d, &ours) }))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-theirs +ours:\n%s", diff)
+			}
+		})
+	}
+}
+
+func pageOf(fill func(page)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r, fill) })
 }
 
 func TestHexIdentitiesAreNotPadded(t *testing.T) {
@@ -405,20 +624,33 @@ func TestScrapesAndObservationsAtOnce(t *testing.T) {
 	if got := value(t, fs, "dynamo_frontend_inter_token_latency_seconds"); got != 2*tellers*rounds {
 		t.Errorf("%v gaps, want %d", got, 2*tellers*rounds)
 	}
+	if got := value(t, families(t, e.Worker(0)), "vllm:generation_tokens_total"); got != 4*tellers*rounds {
+		t.Errorf("%v tokens, want %d", got, 4*tellers*rounds)
+	}
 }
 
 func TestATokenCostsNoMemory(t *testing.T) {
 	e := New(&source{said: moment()}, options)
-	if n := testing.AllocsPerRun(100, func() { e.Gap(0, 0.01); e.FirstToken(1, 0.1, 0.05) }); n != 0 {
+	s := &sim.Stream{Output: 2}
+	if n := testing.AllocsPerRun(100, func() {
+		e.Gap(0, 0.01)
+		e.FirstToken(1, 0.1)
+		s.Made = 0
+		e.Made(time.Second, s)
+		s.Made = time.Second
+		e.Made(2*time.Second, s)
+		e.Left(3*time.Second, s, true)
+	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-func BenchmarkGap(b *testing.B) {
+func BenchmarkMade(b *testing.B) {
 	e := New(&source{said: moment()}, options)
+	s := &sim.Stream{Made: time.Second}
 	b.ReportAllocs()
 	for b.Loop() {
-		e.Gap(1, 0.0123)
+		e.Made(time.Second+12*time.Millisecond, s)
 	}
 }
 

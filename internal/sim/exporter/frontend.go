@@ -1,7 +1,9 @@
 package exporter
 
 import (
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -26,13 +28,14 @@ var (
 	frontendTokens       = desc("dynamo_frontend_output_tokens_total", "Tokens given to clients.", "model")
 	frontendDisconnected = desc("dynamo_frontend_disconnected_clients", "Clients that went away before the end.")
 	frontendStalls       = desc("dynamo_frontend_event_loop_stall_total", "Stalls of the event loop.")
+	frontendLoopDelay    = desc("dynamo_frontend_event_loop_delay_seconds", "How late the event loop wakes from a sleep of 10 ms.")
 	requestPlaneInFlight = desc("dynamo_request_plane_inflight_requests", "Requests in flight between frontend and workers.")
 
 	modelKVBlocks         = desc("dynamo_frontend_model_total_kv_blocks", "KV blocks of a worker.", "model")
 	modelMaxSequences     = desc("dynamo_frontend_model_max_num_seqs", "Most sequences in a worker's batch.", "model")
 	modelMaxBatchedTokens = desc("dynamo_frontend_model_max_num_batched_tokens", "Most tokens in a worker's step.", "model")
 	modelBlockSize        = desc("dynamo_frontend_model_kv_cache_block_size", "Tokens in a KV block.", "model")
-	modelContextLength    = desc("dynamo_frontend_model_context_length", "Longest context; 0 when the model card has none.", "model")
+	modelContextLength    = desc("dynamo_frontend_model_context_length", "Longest context, in tokens.", "model")
 	modelMigrationLimit   = desc("dynamo_frontend_model_migration_limit", "Most moves of a request to another worker.", "model")
 
 	workerLastTTFT  = desc("dynamo_frontend_worker_last_time_to_first_token_seconds", "Latest time to first token of a worker.", "worker_id", "dp_rank", "worker_type")
@@ -52,18 +55,28 @@ type frontend struct {
 	started, finished, cancelled, rejected *prometheus.CounterVec
 
 	ttft, gap, input, output, cached prometheus.Histogram
-	loopDelay                        prometheus.Histogram // never observed: the model has no event loop
 	duration                         *prometheus.HistogramVec
+	latest                           []latest // by worker
+
+	freezes
 }
 
-func newFrontend(o Options) *frontend {
+// freezes are the stalls of the frontend's thread that have ended.
+type freezes struct {
+	mu      sync.Mutex
+	count   int64
+	stalled time.Duration // in all
+	delays  tally
+}
+
+func newFrontend(o Options, workers int) *frontend {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynamo_frontend_" + name, Help: help}, labels)
 	}
 	ofModel := func(name, help string, bounds []float64) prometheus.Histogram {
 		return histogram("dynamo_frontend_"+name, help, prometheus.Labels{"model": o.Model}, bounds)
 	}
-	return &frontend{
+	t := &frontend{
 		id:        hexID(frontendID(o)),
 		started:   counter("requests_started_total", "Requests accepted.", "model", "endpoint", "request_type"),
 		finished:  counter("requests_total", "Requests that are over.", "model", "endpoint", "request_type", "status", "error_type"),
@@ -74,11 +87,15 @@ func newFrontend(o Options) *frontend {
 		input:     ofModel("input_sequence_tokens", "Prompt tokens of a request.", frontendInputBounds),
 		output:    ofModel("output_sequence_tokens", "Tokens given for a request.", frontendOutputBounds),
 		cached:    ofModel("cached_tokens", "Prompt tokens of a request found in a prefix cache.", frontendInputBounds),
-		loopDelay: histogram("dynamo_frontend_event_loop_delay_seconds", "How late the event loop wakes.", nil, loopDelayBounds),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "dynamo_frontend_request_duration_seconds", Help: "From arrival to the end.", Buckets: frontendDurationBounds,
 		}, []string{"model"}),
+		freezes: freezes{delays: tally{bounds: loopDelayBounds}},
 	}
+	for range workers {
+		t.latest = append(t.latest, latest{newLast(), newLast(), newLast()})
+	}
+	return t
 }
 
 // finish counts a request that is over.
@@ -97,10 +114,35 @@ func (t *frontend) finish(f Finished, known bool) {
 		t.rejected.WithLabelValues(f.Model, f.Endpoint).Inc()
 	}
 	if f.Output > 0 { // lengths are of answers; a refusal has none
+		t.latest[f.Worker].input.set(float64(f.Prompt))
 		t.input.Observe(float64(f.Prompt))
 		t.output.Observe(float64(f.Output))
 		t.cached.Observe(float64(f.Cached))
 	}
+}
+
+// canary is how long a task of the frontend sleeps over and over, to see how
+// late it wakes.
+const canary = 10 * time.Millisecond
+
+// loopDelay is how late the canary has woken: on time, since nothing but a freeze
+// keeps the model's thread from it, and once a freeze by all of that. Of freezes
+// that ended between two scrapes only the sum is known; they are taken for alike.
+func (f *freezes) loopDelay(at time.Duration, s sim.FrontendState) tally {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := s.Stalls - f.count; n > 0 {
+		each := (s.Stalled - f.stalled).Seconds() / float64(n)
+		for range n {
+			f.delays.observe(each)
+		}
+		f.count, f.stalled = s.Stalls, s.Stalled
+	}
+	all := f.delays
+	onTime := uint64((at - s.Stalled) / canary)
+	all.counts[0] += onTime
+	all.count += onTime
+	return all
 }
 
 func (e *Exporter) writeFrontend(p page, s sim.Snapshot) {
@@ -108,9 +150,11 @@ func (e *Exporter) writeFrontend(p page, s sim.Snapshot) {
 
 	p.gauge(uptime, s.At.Seconds(), t.id)
 	p.gauge(frontendDisconnected, float64(t.left.Load()))
-	p.counter(frontendStalls, 0)
+	p.counter(frontendStalls, float64(s.Frontend.Stalls))
+	delays := t.loopDelay(s.At, s.Frontend)
+	p.histogram(frontendLoopDelay, &delays)
 	p.gauge(requestPlaneInFlight, float64(s.Frontend.InFlight))
-	p.told(t.loopDelay, t.started, t.finished, t.cancelled, t.rejected, t.duration)
+	p.told(t.started, t.finished, t.cancelled, t.rejected, t.duration)
 
 	if t.asked.Load() { // the first request for a model makes its series
 		p.gauge(frontendActive, float64(s.Frontend.InFlight), model)
@@ -131,14 +175,26 @@ func (e *Exporter) writeFrontend(p page, s sim.Snapshot) {
 			continue
 		}
 		registered = true
-		e.workers[i].writeLast(p, decimalID(w.ID))
+		t.latest[i].write(p, decimalID(w.ID))
 	}
 	if registered { // a model is known by its workers' cards
 		p.gauge(modelKVBlocks, float64(e.options.KVBlocks), model)
 		p.gauge(modelMaxSequences, float64(e.options.MaxSequences), model)
 		p.gauge(modelMaxBatchedTokens, float64(e.options.MaxBatchedTokens), model)
 		p.gauge(modelBlockSize, spec.KVBlockTokens, model)
-		p.gauge(modelContextLength, 0, model)
+		p.gauge(modelContextLength, float64(e.options.ContextLength), model)
 		p.gauge(modelMigrationLimit, 0, model)
+	}
+}
+
+// write puts the latest of a worker, each once there is one.
+func (l *latest) write(p page, id string) {
+	for _, of := range []struct {
+		desc  *prometheus.Desc
+		value *last
+	}{{workerLastTTFT, l.ttft}, {workerLastGap, l.gap}, {workerLastInput, l.input}} {
+		if v, ok := of.value.get(); ok {
+			p.gauge(of.desc, v, id, "none", "decode")
+		}
 	}
 }

@@ -57,6 +57,9 @@ var leftOut = []struct{ name, why string }{
 	{"DCGM_FI_DEV_POWER_VIOLATION", "off by default; the clock events tell of throttling"},
 	{"DCGM_FI_DEV_THERMAL_VIOLATION", "off by default; the clock events tell of throttling"},
 	{"DCGM_EXP_XID_ERRORS_COUNT", "off by default; the last XID is told"},
+
+	{"node_load*", "the model has no scheduler"},
+	{"node_cpu_seconds_total", "the model has no scheduler"},
 }
 
 func isLeftOut(pattern, name string) bool {

@@ -9,26 +9,21 @@ import (
 // so that clients cannot make series.
 const unknownModel = "unknown_model"
 
-// The values of Finished.Status and Finished.ErrorType that mean something here.
+// The values of Finished.ErrorType that mean something here.
 const (
-	statusSuccess  = "success"
 	errorCancelled = "cancelled"
 	errorOverload  = "overload"
 )
 
-// Finished is a request that is over. Times are seconds of fleet time.
+// Finished is a request that is over, as the frontend saw it.
 type Finished struct {
-	Worker       int    // -1: none had it
-	Endpoint     string // chat_completions, completions
-	Kind         string // stream, unary
-	Status       string // success, error
-	ErrorType    string // of an error: internal, validation, not_found, overload, cancelled
-	Model        string // as the client called it
-	FinishReason string // stop, length
-
-	Duration float64 // from its arrival to its end
-	Prefill  float64 // from its admission to its first token
-	Decode   float64 // from its first token to its last
+	Worker    int     // -1: none had it
+	Endpoint  string  // chat_completions, completions
+	Kind      string  // stream, unary
+	Status    string  // success, error
+	ErrorType string  // of an error: internal, validation, not_found, overload, cancelled
+	Model     string  // as the client called it
+	Duration  float64 // from its arrival to its end, in seconds of fleet time
 
 	Prompt int // tokens
 	Cached int // of them, found in the prefix cache
@@ -42,22 +37,17 @@ func (e *Exporter) Started(endpoint, kind string) {
 	e.frontend.started.WithLabelValues(e.options.Model, endpoint, kind).Inc()
 }
 
-// FirstToken says that a request got its first token ttft seconds after it
-// arrived, queued of which it waited for its worker to admit it.
-func (e *Exporter) FirstToken(worker int, ttft, queued float64) {
-	w := e.workers[worker]
-	e.frontend.ttft.Observe(ttft)
-	w.ttft.Observe(ttft)
-	w.queue.Observe(queued)
-	w.lastTTFT.set(ttft)
+// FirstToken says that a request got its first token so many seconds after it
+// arrived.
+func (e *Exporter) FirstToken(worker int, seconds float64) {
+	e.frontend.ttft.Observe(seconds)
+	e.frontend.latest[worker].ttft.set(seconds)
 }
 
-// Gap says that a token came seconds after the one before it.
+// Gap says that a token came so many seconds after the one before it.
 func (e *Exporter) Gap(worker int, seconds float64) {
-	w := e.workers[worker]
 	e.frontend.gap.Observe(seconds)
-	w.gap.Observe(seconds)
-	w.lastGap.set(seconds)
+	e.frontend.latest[worker].gap.set(seconds)
 }
 
 // Finished says that a request is over, however it ended.
@@ -67,10 +57,10 @@ func (e *Exporter) Finished(f Finished) {
 		f.Model = unknownModel
 	}
 	e.frontend.finish(f, known)
-	if f.Worker >= 0 {
-		e.workers[f.Worker].finish(f)
-	}
 }
+
+// latest is what the frontend keeps of a worker.
+type latest struct{ ttft, gap, input *last }
 
 // last is the latest of some values, once there is one.
 type last struct{ bits atomic.Uint64 }

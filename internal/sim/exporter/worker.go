@@ -40,85 +40,35 @@ var (
 	vllmSleep        = ofEngine("engine_sleep_state", "Whether the engine is in this state.", "sleep_state")
 	vllmCacheConfig  = desc("vllm:cache_config_info", "The KV cache's settings.", "engine", "block_size", "num_gpu_blocks", "enable_prefix_caching")
 
-	handlerInFlight = desc("dynamo_component_inflight_requests", "Requests that the worker has.", "dynamo_namespace", "dynamo_component", "dynamo_endpoint", "worker_id")
-	handlerRequests = desc("dynamo_component_requests_total", "Requests that the worker is done with.", "dynamo_namespace", "dynamo_component", "dynamo_endpoint", "worker_id")
+	vllmTTFT     = ofEngine("time_to_first_token_seconds", "From arrival to the first token.")
+	vllmGap      = ofEngine("inter_token_latency_seconds", "Between two tokens of a request.")
+	vllmQueue    = ofEngine("request_queue_time_seconds", "From arrival to admission.")
+	vllmPrefill  = ofEngine("request_prefill_time_seconds", "From admission to the first token.")
+	vllmDecode   = ofEngine("request_decode_time_seconds", "From the first token to the last.")
+	vllmWhole    = ofEngine("e2e_request_latency_seconds", "From arrival to the last token.")
+	vllmPerToken = ofEngine("request_time_per_output_token_seconds", "Mean gap between the tokens of a request.")
+	vllmFinished = ofEngine("request_success_total", "Requests that are over, by why.", "finished_reason")
+
+	handlerInFlight  = ofHandler("inflight_requests", "Requests that the worker has.")
+	handlerRequests  = ofHandler("requests_total", "Requests that the worker is done with.")
+	handlerDuration  = ofHandler("request_duration_seconds", "How long the worker had a request.")
+	handlerErrors    = ofHandler("errors_total", "Requests that failed.", "error_type")
+	handlerCancelled = ofHandler("cancellation_total", "Requests whose client went away.")
 )
 
 func ofEngine(name, help string, labels ...string) *prometheus.Desc {
 	return desc("vllm:"+name, help, append([]string{"engine", "model_name"}, labels...)...)
 }
 
-// worker is what one worker has been told.
-type worker struct {
-	ttft, gap, queue             prometheus.Histogram
-	whole, prefill, decode       prometheus.Histogram
-	perToken                     prometheus.Histogram
-	handled                      prometheus.Histogram
-	finished, errors             *prometheus.CounterVec
-	cancelled                    prometheus.Counter
-	lastTTFT, lastGap, lastInput *last
+func ofHandler(name, help string, labels ...string) *prometheus.Desc {
+	return desc("dynamo_component_"+name, help, append([]string{"dynamo_namespace", "dynamo_component", "dynamo_endpoint", "worker_id"}, labels...)...)
 }
 
-func newWorker(o Options, id uint64) *worker {
-	ofModel := prometheus.Labels{"engine": engine, "model_name": o.Model}
-	ofHandler := prometheus.Labels{"dynamo_namespace": namespace, "dynamo_component": component, "dynamo_endpoint": endpoint, "worker_id": hexID(id)}
-	w := &worker{
-		ttft:     histogram("vllm:time_to_first_token_seconds", "From arrival to the first token.", ofModel, workerTTFTBounds),
-		gap:      histogram("vllm:inter_token_latency_seconds", "Between two tokens of a request.", ofModel, workerGapBounds),
-		queue:    histogram("vllm:request_queue_time_seconds", "From arrival to admission.", ofModel, workerRequestBounds),
-		whole:    histogram("vllm:e2e_request_latency_seconds", "From arrival to the last token.", ofModel, workerRequestBounds),
-		prefill:  histogram("vllm:request_prefill_time_seconds", "From admission to the first token.", ofModel, workerRequestBounds),
-		decode:   histogram("vllm:request_decode_time_seconds", "From the first token to the last.", ofModel, workerRequestBounds),
-		perToken: histogram("vllm:request_time_per_output_token_seconds", "Mean gap between the tokens of a request.", ofModel, workerGapBounds),
-		handled:  histogram("dynamo_component_request_duration_seconds", "How long the worker had a request.", ofHandler, handlerBounds),
-		finished: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "vllm:request_success_total", Help: "Requests that are over, by why.", ConstLabels: ofModel,
-		}, []string{"finished_reason"}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dynamo_component_errors_total", Help: "Requests that failed.", ConstLabels: ofHandler,
-		}, []string{"error_type"}),
-		cancelled: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "dynamo_component_cancellation_total", Help: "Requests whose client went away.", ConstLabels: ofHandler,
-		}),
-		lastTTFT: newLast(), lastGap: newLast(), lastInput: newLast(),
-	}
-	for _, reason := range []string{"stop", "length", "abort", "error"} { // vLLM has them from its start
-		w.finished.WithLabelValues(reason)
-	}
-	return w
-}
-
-// finish counts a request that the worker is done with.
-func (w *worker) finish(f Finished) {
-	w.handled.Observe(f.Duration)
-	if f.Output > 0 {
-		w.lastInput.set(float64(f.Prompt))
-	}
-	switch {
-	case f.ErrorType == errorCancelled:
-		w.cancelled.Inc()
-		w.finished.WithLabelValues("abort").Inc()
-		return
-	case f.Status != statusSuccess:
-		w.errors.WithLabelValues("generate").Inc()
-		w.finished.WithLabelValues("error").Inc()
-		return
-	case f.FinishReason == "stop":
-		w.finished.WithLabelValues("stop").Inc()
-	default:
-		w.finished.WithLabelValues("length").Inc()
-	}
-	w.whole.Observe(f.Duration)
-	w.prefill.Observe(f.Prefill)
-	w.decode.Observe(f.Decode)
-	if f.Output > 1 {
-		w.perToken.Observe(f.Decode / float64(f.Output-1))
-	}
-}
-
-// write fills the worker's own page. Unlike the mocker's, an engine's series
+// writeWorker fills a worker's own page. Unlike the mocker's, an engine's series
 // are there before its first request.
-func (w *worker) write(p page, s sim.WorkerState, at time.Duration, o Options) {
+func (e *Exporter) writeWorker(p page, i int, s sim.WorkerState, at time.Duration) {
+	o, seen := e.options, e.workers[i].all()
+
 	p.gauge(vllmRunning, float64(s.Running), engine, o.Model)
 	p.gauge(vllmWaiting, float64(s.Waiting), engine, o.Model)
 	p.gauge(vllmWaitingBy, float64(s.Waiting), engine, o.Model, "capacity")
@@ -129,28 +79,31 @@ func (w *worker) write(p page, s sim.WorkerState, at time.Duration, o Options) {
 	p.counter(vllmHits, float64(s.PrefixHits), engine, o.Model)
 	p.counter(vllmPrompt, float64(s.PromptTokens), engine, o.Model)
 	p.counter(vllmPromptCached, float64(s.PrefixHits), engine, o.Model)
-	p.counter(vllmGenerated, float64(s.Generated), engine, o.Model)
 	p.gauge(vllmSleep, 1, engine, o.Model, "awake")
 	p.gauge(vllmSleep, 0, engine, o.Model, "weights_offloaded")
 	p.gauge(vllmSleep, 0, engine, o.Model, "discard_all")
 	p.gauge(vllmCacheConfig, 1, engine, strconv.Itoa(spec.KVBlockTokens), strconv.Itoa(o.KVBlocks), "True")
-	p.told(w.ttft, w.gap, w.queue, w.whole, w.prefill, w.decode, w.perToken, w.finished)
+
+	p.counter(vllmGenerated, float64(seen.tokens()), engine, o.Model)
+	p.histogram(vllmTTFT, &seen.ttft, engine, o.Model)
+	p.histogram(vllmGap, &seen.gap, engine, o.Model)
+	p.histogram(vllmQueue, &seen.queue, engine, o.Model)
+	p.histogram(vllmPrefill, &seen.prefill, engine, o.Model)
+	p.histogram(vllmDecode, &seen.decode, engine, o.Model)
+	p.histogram(vllmWhole, &seen.whole, engine, o.Model)
+	p.histogram(vllmPerToken, &seen.perToken, engine, o.Model)
+	p.counter(vllmFinished, float64(seen.stopped), engine, o.Model, "stop")
+	p.counter(vllmFinished, float64(seen.lengthy), engine, o.Model, "length")
+	p.counter(vllmFinished, float64(seen.aborted), engine, o.Model, "abort")
+	p.counter(vllmFinished, float64(seen.failed), engine, o.Model, "error")
 
 	id := hexID(s.ID)
-	p.gauge(uptime, at.Seconds(), id)
+	p.gauge(uptime, (at - s.Started).Seconds(), id)
 	p.gauge(handlerInFlight, float64(s.Held), namespace, component, endpoint, id)
-	p.counter(handlerRequests, float64(s.Finished), namespace, component, endpoint, id)
-	p.told(w.handled, w.errors, w.cancelled)
-}
-
-// writeLast puts what the frontend keeps of the worker, each once it has one.
-func (w *worker) writeLast(p page, id string) {
-	for _, latest := range []struct {
-		desc  *prometheus.Desc
-		value *last
-	}{{workerLastTTFT, w.lastTTFT}, {workerLastGap, w.lastGap}, {workerLastInput, w.lastInput}} {
-		if v, ok := latest.value.get(); ok {
-			p.gauge(latest.desc, v, id, "none", "decode")
-		}
+	p.counter(handlerRequests, float64(seen.handled.count), namespace, component, endpoint, id)
+	p.histogram(handlerDuration, &seen.handled, namespace, component, endpoint, id)
+	p.counter(handlerCancelled, float64(seen.aborted), namespace, component, endpoint, id)
+	if seen.failed > 0 { // the first makes the series
+		p.counter(handlerErrors, float64(seen.failed), namespace, component, endpoint, id, "generate")
 	}
 }

@@ -80,7 +80,10 @@ func build(t *testing.T) string {
 
 func play(t *testing.T, program, file string) reading {
 	t.Helper()
-	var line struct{ Throughput, TTFTP50 float64 }
+	var line struct {
+		Throughput float64
+		TTFTP50    float64 `json:"ttftP50Ms"`
+	}
 	run(t, &line, program, "sim", "play", file, "-o", "json", "-q")
 	if line.Throughput == 0 || line.TTFTP50 == 0 {
 		t.Fatalf("nothing was played: %+v", line)

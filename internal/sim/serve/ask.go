@@ -145,7 +145,7 @@ func (a *ask) readMessages(f fields) {
 			return
 		}
 		if !slices.Contains(roles, role) {
-			f.fail(fmt.Sprintf("unknown variant `%s`, expected one of `%s` at %s", role, strings.Join(roles, "`, `"), f.end))
+			f.fail(fmt.Sprintf("unknown variant `%s`, expected one of `%s` at %s", cut(role), strings.Join(roles, "`, `"), f.end))
 			return
 		}
 		a.prompt.add(sumOf("<" + role + ">"))
@@ -236,7 +236,7 @@ func (a *ask) readExtensions(f fields) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !slices.Contains(extensions, name) {
-			f.fail(fmt.Sprintf("unknown field `%s`, expected one of `%s` at %s", name, strings.Join(extensions, "`, `"), f.end))
+			f.fail(fmt.Sprintf("unknown field `%s`, expected one of `%s` at %s", cut(name), strings.Join(extensions, "`, `"), f.end))
 			return
 		}
 	}

@@ -56,7 +56,10 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, e endpoint) {
 	a := &answer{
 		server: s, http: w, flush: http.NewResponseController(w).Flush, ask: ask, plan: &p,
 		writer: newWriter(ask, &p, s.nameOf(r), received),
-		stream: &sim.Stream{Prompt: ask.prompt.tokens, Output: p.output, Blocks: ask.prompt.blocks},
+		stream: &sim.Stream{Prompt: ask.prompt.tokens, Output: p.output, Blocks: ask.prompt.blocks, Tag: exporter.EndsByLength},
+	}
+	if p.finish == finishStop {
+		a.stream.Tag = exporter.EndsByStop
 	}
 	s.metrics.Started(string(ask.endpoint), ask.kind())
 	a.serve(r)
@@ -124,8 +127,7 @@ type answer struct {
 
 	headSent bool
 	counted  int           // tokens that the metrics know of
-	first    time.Duration // when the first of them came
-	last     time.Duration // and the latest
+	last     time.Duration // when the latest of them came
 }
 
 // serve hands the request to the fleet and writes down what becomes of it, until
@@ -208,7 +210,7 @@ func (a *answer) end(n news) {
 		reset(a.http)
 	case a.headSent:
 		a.endStream(n)
-	case n.outcome == sim.Refused && n.status == http.StatusNotFound: // the last worker has gone
+	case n.outcome == sim.Refused && n.status == http.StatusNotFound && len(a.server.present()) == 0: // the last worker has gone
 		refuseEmpty(a.http, http.StatusNotFound)
 	case n.outcome == sim.Refused:
 		a.server.refusalOf(n.status).write(a.http)
@@ -257,8 +259,7 @@ func (a *answer) finishReason(n news) string {
 func (a *answer) tellTokens(n news) {
 	for _, at := range n.tokensAt {
 		if a.counted == 0 {
-			a.first = at
-			a.server.metrics.FirstToken(n.worker, (at - a.stream.Arrived).Seconds(), (n.admitted - a.stream.Arrived).Seconds())
+			a.server.metrics.FirstToken(n.worker, (at - a.stream.Arrived).Seconds())
 		} else {
 			a.server.metrics.Gap(n.worker, (at - a.last).Seconds())
 		}
@@ -271,14 +272,10 @@ func (a *answer) tellTokens(n news) {
 func (a *answer) tellEnd(n news) {
 	f := exporter.Finished{
 		Worker: n.worker, Endpoint: string(a.ask.endpoint), Kind: a.ask.kind(), Status: "error",
-		Model: a.ask.model, FinishReason: a.finishReason(n),
-		Prompt: a.stream.Prompt, Cached: n.cached, Output: n.given,
+		Model: a.ask.model, Prompt: a.stream.Prompt, Cached: n.cached, Output: n.given,
 	}
 	if n.ended {
 		f.Duration = (n.endedAt - a.stream.Arrived).Seconds()
-	}
-	if a.counted > 0 {
-		f.Prefill, f.Decode = (a.first - n.admitted).Seconds(), (a.last - a.first).Seconds()
 	}
 	switch n.outcome {
 	case sim.Served, sim.Empty: // the frontend takes any answer with an end for a good one

@@ -3,9 +3,14 @@ package serve
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 
+	"aicr/internal/sim"
 	"aicr/internal/spec"
 )
 
@@ -23,7 +28,8 @@ func (s *Server) faults(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodDelete:
-		s.setFaults(nil)
+		s.SetFaults(nil)
+		s.logFaults(nil)
 	case http.MethodPost:
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxFaults))
 		if err != nil {
@@ -32,10 +38,11 @@ func (s *Server) faults(w http.ResponseWriter, r *http.Request) {
 		}
 		faults, err := spec.DecodeFaults(body, s.scenario)
 		if err != nil {
-			s.tell(w, &refusal{http.StatusBadRequest, err.Error()})
+			s.tell(w, &refusal{http.StatusBadRequest, hinted(err)})
 			return
 		}
-		s.setFaults(faults)
+		s.SetFaults(faults)
+		s.logFaults(faults)
 	default:
 		refuseMethod(w, "GET,HEAD,POST,DELETE")
 		return
@@ -49,6 +56,38 @@ func (s *Server) faults(w http.ResponseWriter, r *http.Request) {
 	}{faults})
 }
 
+// hinted words what is wrong with a list of faults, and what to do about it.
+func hinted(err error) string {
+	mistakes, ok := errors.AsType[spec.Mistakes](err)
+	if !ok {
+		return err.Error()
+	}
+	lines := make([]string, len(mistakes))
+	for i, m := range mistakes {
+		lines[i] = m.Error()
+		if m.Hint != "" {
+			lines[i] += " (" + m.Hint + ")"
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// logFaults logs which faults a client has set.
+func (s *Server) logFaults(faults []spec.Fault) {
+	kinds := make([]string, len(faults))
+	for i, f := range faults {
+		kinds[i] = string(f.Kind)
+	}
+	switch list := strings.Join(kinds, ", "); len(faults) {
+	case 0:
+		s.options.Log("faults: none is set")
+	case 1:
+		s.options.Log("faults: 1 is set: " + list)
+	default:
+		s.options.Log(fmt.Sprintf("faults: %d are set: %s", len(faults), list))
+	}
+}
+
 func (s *Server) tell(w http.ResponseWriter, r *refusal) { writeJSON(w, r.status, r.page()) }
 
 // authorized compares in a time that tells nothing of the token, not even its
@@ -59,51 +98,35 @@ func (s *Server) authorized(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-func (s *Server) setFaults(faults []spec.Fault) {
-	s.fleet.SetFaults(faults)
+// SetFaults replaces the faults of the fleet. A discovery panic among them is
+// logged, also when there was one before.
+func (s *Server) SetFaults(faults []spec.Fault) {
 	s.mu.Lock()
-	s.panicking = false // one that is set again is told again
+	s.fleet.SetFaults(faults)
+	s.panicking = false
 	s.mu.Unlock()
 	s.noticePanic()
 }
 
-// What the published case of a discovery panic logged, and how often.
-const (
-	panicLine  = "thread 'tokio-runtime-worker' panicked at futures-util-0.3.31/src/stream/unfold.rs: Unfold must not be polled after it returned `Poll::Ready(None)`"
-	bucketLine = "KVStoreDiscovery::list: bucket missing for query=AllEndpoints, prefix=v1/instances, bucket=v1/instances"
-
-	panicsSeen  = 24
-	bucketsSeen = 97
-)
-
 // noticePanic writes the log of a discovery panic, once each time that one
 // begins. Nothing in the fleet tells when, so each request looks.
 func (s *Server) noticePanic() {
-	serving, why := s.fleet.Serving()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	serving, why := s.fleet.Serving()
 	was := s.panicking
 	s.panicking = !serving && why == spec.DiscoveryPanic
 	if was || !s.panicking {
 		return
 	}
-	panics, buckets := panicsSeen, bucketsSeen
-	for _, f := range s.fleet.Faults() {
-		if f.Kind != spec.DiscoveryPanic {
-			continue
-		}
-		if f.Panics != nil {
-			panics = *f.Panics
-		}
-		if f.BucketMissing != nil {
-			buckets = *f.BucketMissing
-		}
-		break
+	faults := s.fleet.Faults()
+	i := slices.IndexFunc(faults, func(f spec.Fault) bool { return f.Kind == spec.DiscoveryPanic })
+	if i < 0 { // taken away since
+		return
 	}
-	for range panics {
-		s.options.Log(panicLine)
-	}
-	for range buckets {
-		s.options.Log(bucketLine)
+	for _, l := range sim.PanicLines(&faults[i]) {
+		for range l.Count {
+			s.options.Log(l.Text)
+		}
 	}
 }

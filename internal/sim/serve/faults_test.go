@@ -3,6 +3,7 @@ package serve
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,7 @@ func TestFaultsAreSetByWhoeverHasTheToken(t *testing.T) {
 		{"clear", "DELETE", "Bearer open-sesame", "", 200, `{"faults":[]}`, []spec.FaultKind{}},
 		{"all mistakes: the first", "POST", "Bearer open-sesame", "- kind: worker-slow\n  workers: [9]\n  factor: -1\n", 400, "workers", []spec.FaultKind{spec.HostSlow}},
 		{"all mistakes: the second", "POST", "Bearer open-sesame", "- kind: worker-slow\n  workers: [9]\n  factor: -1\n", 400, "factor", []spec.FaultKind{spec.HostSlow}},
+		{"the hints", "POST", "Bearer open-sesame", `[{kind: worker-slow, workers: [1], factr: 3}]`, 400, `line 1: [0].factr: unknown field (did you mean factor?)`, []spec.FaultKind{spec.HostSlow}},
 		{"method", "PUT", "Bearer open-sesame", "[]", 405, "", []spec.FaultKind{spec.HostSlow}},
 		{"no token", "DELETE", "", "", 401, "token", []spec.FaultKind{spec.HostSlow}},
 		{"wrong token", "DELETE", "Bearer open-sesam", "", 401, "token", []spec.FaultKind{spec.HostSlow}},
@@ -60,6 +62,36 @@ func TestFaultsAreSetByWhoeverHasTheToken(t *testing.T) {
 	}
 }
 
+func TestFaultsThatAClientSetsAreLogged(t *testing.T) {
+	slow := `{kind: worker-slow, workers: [1], factor: 3}`
+	for _, tt := range []struct {
+		name   string
+		method string
+		token  string
+		body   string
+		want   []string
+	}{
+		{"one", "POST", testToken, "[" + slow + "]", []string{"faults: 1 is set: worker-slow"}},
+		{"two", "POST", testToken, "[" + slow + ", {kind: frontend-freeze}]", []string{"faults: 2 are set: worker-slow, frontend-freeze"}},
+		{"none", "POST", testToken, "[]", []string{"faults: none is set"}},
+		{"cleared", "DELETE", testToken, "", []string{"faults: none is set"}},
+		{"read", "GET", testToken, "", nil},
+		{"wrong", "POST", testToken, "[{kind: gremlins}]", nil},
+		{"forbidden", "DELETE", "sesame", "", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var log []string
+			s := newServer(newPuppet(), scenario(t), Options{Token: testToken, Log: func(line string) { log = append(log, line) }})
+			r := httptest.NewRequest(tt.method, "/faults", strings.NewReader(tt.body))
+			r.Header.Set("Authorization", "Bearer "+tt.token)
+			s.Frontend().ServeHTTP(httptest.NewRecorder(), r)
+			if diff := cmp.Diff(tt.want, log); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestWithoutATokenThereAreNoFaults(t *testing.T) {
 	h := newServer(newPuppet(), scenario(t), Options{}).Frontend()
 	r := httptest.NewRequest(http.MethodDelete, "/faults", nil)
@@ -71,46 +103,43 @@ func TestWithoutATokenThereAreNoFaults(t *testing.T) {
 	}
 }
 
+// What is logged is what a recording of the fleet would tell.
 func TestADiscoveryPanicIsLoggedEachTimeItBegins(t *testing.T) {
 	p := newPuppet()
 	three, one := 3, 1
-	panics := []spec.Fault{{Kind: spec.DiscoveryPanic, Panics: &three, BucketMissing: &one}}
-	p.faults = []spec.Fault{{Kind: spec.DiscoveryPanic}}
+	usual, said := spec.Fault{Kind: spec.DiscoveryPanic}, spec.Fault{Kind: spec.DiscoveryPanic, Panics: &three, BucketMissing: &one}
+	p.faults = []spec.Fault{{Kind: spec.HostSlow}, usual}
 	var log []string
 	s := newServer(p, scenario(t), Options{Log: func(line string) { log = append(log, line) }})
-	logged := func(when string, unfold, buckets int) {
+	logged := func(when string, lines []sim.LogLine) {
 		t.Helper()
-		for _, want := range []struct {
-			words string
-			n     int
-		}{{"Unfold must not be polled after it returned", unfold}, {"bucket missing for query=AllEndpoints", buckets}} {
-			n := 0
-			for _, line := range log {
-				if strings.Contains(line, want.words) {
-					n++
-				}
-			}
-			if n != want.n {
-				t.Errorf("%s: %q %d times, want %d", when, want.words, n, want.n)
-			}
+		var want []string
+		for _, l := range lines {
+			want = append(want, slices.Repeat([]string{l.Text}, l.Count)...)
+		}
+		if diff := cmp.Diff(want, log); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 		log = nil
 	}
+	if lines := sim.PanicLines(&said); len(lines) != 2 || lines[0].Count != three || lines[1].Count != one {
+		t.Fatalf("a panic that is said is %v", lines)
+	}
 	h := s.Frontend()
-	logged("at the start", 24, 97)
+	logged("at the start", sim.PanicLines(&usual))
 	request(h, "/health", "")
 	request(h, "/health", "")
-	logged("while it lasts", 0, 0)
-	s.setFaults(panics)
-	logged("when it is set again", 3, 1)
+	logged("while it lasts", nil)
+	s.SetFaults([]spec.Fault{said})
+	logged("when it is set again", sim.PanicLines(&said))
 	p.SetFaults(nil)
 	request(h, "/health", "")
-	logged("when it is over", 0, 0)
-	p.SetFaults(panics)
+	logged("when it is over", nil)
+	p.SetFaults([]spec.Fault{said})
 	request(h, "/health", "")
-	logged("when its window opens", 3, 1)
-	s.setFaults(nil)
-	logged("when it is taken away", 0, 0)
+	logged("when its window opens", sim.PanicLines(&said))
+	s.SetFaults(nil)
+	logged("when it is taken away", nil)
 }
 
 // Every request that Dynamo counts is counted, once and as what it was.
@@ -180,6 +209,34 @@ func TestTimesAreMeasured(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The context that a client can use is told the same everywhere.
+func TestTheContextIsToldTheSameEverywhere(t *testing.T) {
+	h := serverOf(t, newPuppet()).Frontend()
+	for page, want := range map[string]string{
+		"/v1/models": `"context_window":64`,
+		"/metrics":   `dynamo_frontend_model_context_length{model="tiny"} 64`,
+	} {
+		if got := request(h, page, "").Body.String(); !strings.Contains(got, want) {
+			t.Errorf("no %s in %s:\n%s", want, page, got)
+		}
+	}
+}
+
+// A snapshot holds up the fleet while all of it is copied; requests do without.
+func TestRequestsTakeNoSnapshot(t *testing.T) {
+	p := newPuppet()
+	h := serverOf(t, p).Frontend()
+	before := p.snapshots
+	for _, path := range []string{"/v1/models", "/health"} {
+		request(h, path, "")
+	}
+	request(h, chatPath, whole)
+	request(h, chatPath, streamed)
+	if n := p.snapshots - before; n != 0 {
+		t.Errorf("%d snapshots", n)
+	}
 }
 
 // Each page of metrics is behind its own server, and nothing else is.

@@ -81,7 +81,7 @@ func (f fields) checkNames(e endpoint) {
 	var unknown []string
 	for _, name := range slices.Sorted(maps.Keys(f.members)) {
 		if !slices.Contains(parameters, name) && !slices.Contains(ownParameters[e], name) {
-			unknown = append(unknown, "`"+name+"`")
+			unknown = append(unknown, "`"+cut(name)+"`")
 		}
 	}
 	if len(unknown) > 0 {
@@ -133,7 +133,7 @@ func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 func kindOf(raw json.RawMessage) string {
 	switch raw[0] {
 	case '"':
-		return "string " + string(raw)
+		return "string " + cut(string(raw))
 	case '[':
 		return "sequence"
 	case '{':
@@ -143,8 +143,23 @@ func kindOf(raw json.RawMessage) string {
 	case 'n':
 		return "null"
 	default:
-		return "number `" + string(raw) + "`"
+		return "number `" + cut(string(raw)) + "`"
 	}
+}
+
+// echoed is how many characters of what was written are told to who wrote it.
+const echoed = 64
+
+// cut is the beginning of s, for an answer that must not grow with its request.
+func cut(s string) string {
+	n := 0
+	for i := range s {
+		if n == echoed {
+			return s[:i] + "…"
+		}
+		n++
+	}
+	return s
 }
 
 // position says where the first n bytes of body end.

@@ -21,7 +21,6 @@ type inbox struct {
 // whole stream it says each time.
 type news struct {
 	routed   bool
-	admitted time.Duration // into its worker's batch, once there are tokens
 	worker   int
 	given    int             // tokens in all
 	tokensAt []time.Duration // when those came that are new
@@ -48,7 +47,7 @@ func (b *inbox) Routed(_ time.Duration, s *sim.Stream) {
 // Token implements sim.Client.
 func (b *inbox) Token(now time.Duration, s *sim.Stream) {
 	b.mu.Lock()
-	b.news.given, b.news.admitted = s.Given, s.Admitted
+	b.news.given = s.Given
 	b.news.tokensAt = append(b.news.tokensAt, now)
 	b.mu.Unlock()
 	b.ring()

@@ -7,9 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"aicr/internal/sim"
-	"aicr/internal/spec"
 )
 
 // present are the workers that the frontend knows of, by their ids. It knows
@@ -19,10 +16,8 @@ func (s *Server) present() []uint64 {
 		return nil
 	}
 	var ids []uint64
-	for _, w := range s.fleet.Snapshot().Workers {
-		if w.Present {
-			ids = append(ids, w.ID)
-		}
+	for _, i := range s.fleet.Present() {
+		ids = append(ids, s.workers[i])
 	}
 	return ids
 }
@@ -119,22 +114,17 @@ func live(w http.ResponseWriter, _ *http.Request) {
 }
 
 // workerHealth is a worker's GET /health and /live. It tells whether the worker
-// is there, and nothing of whether it works.
+// is there, and nothing of whether it works or the frontend finds it.
 func (s *Server) workerHealth(w http.ResponseWriter, i int) {
+	snapshot := s.fleet.Snapshot()
+	worker := snapshot.Workers[i]
 	status, word := http.StatusOK, "ready"
-	if !s.workerUp(s.fleet.Snapshot().Workers[i]) {
+	if !worker.Present {
 		status, word = http.StatusServiceUnavailable, "notready"
 	}
-	up := time.Since(s.started)
+	up := snapshot.At - worker.Started
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	fmt.Fprintf(w, `{"status":"%s","uptime":{"secs":%d,"nanos":%d},"endpoints":{"generate":"%s"}}`,
 		word, up/time.Second, up%time.Second, word)
-}
-
-// workerUp reports whether a worker runs at all. That the frontend does not find
-// it is not its own matter.
-func (s *Server) workerUp(w sim.WorkerState) bool {
-	serving, why := s.fleet.Serving()
-	return w.Present && (serving || why == spec.DiscoveryPanic)
 }

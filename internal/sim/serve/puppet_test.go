@@ -26,6 +26,7 @@ type puppet struct {
 	outcome sim.Outcome   // of every stream; Unended: Served
 	status  int           // when it is Refused
 	tokens  int           // before an outcome that is not Served
+	last    bool          // the workers are gone once it has a request
 	workers []sim.WorkerState
 
 	mu        sync.Mutex
@@ -35,6 +36,7 @@ type puppet struct {
 	quit      map[*sim.Stream]chan struct{}
 	ended     int
 	faults    []spec.Fault
+	snapshots int // that were taken
 }
 
 // The ids are above 2^53 and odd: a client that takes them for floats is wrong.
@@ -53,6 +55,9 @@ func (p *puppet) Submit(s *sim.Stream, c sim.Client) {
 	s.Worker = len(p.streams) % len(p.workers)
 	p.streams = append(p.streams, s)
 	p.quit[s] = quit
+	if p.last {
+		nobody(p)
+	}
 	p.mu.Unlock()
 	if p.step == 0 {
 		p.play(s, c, quit)
@@ -111,9 +116,38 @@ func (p *puppet) Abandon(s *sim.Stream) {
 	close(p.quit[s])
 }
 
+// Snapshot is of the workers as they are, unless they have no pods.
 func (p *puppet) Snapshot() sim.Snapshot {
-	return sim.Snapshot{At: p.now(), Workers: slices.Clone(p.workers), GPUs: make([]sim.GPUState, len(p.workers))}
+	_, why := p.Serving()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.snapshots++
+	return p.snapshot(why)
 }
+
+func (p *puppet) snapshot(why spec.FaultKind) sim.Snapshot {
+	workers := slices.Clone(p.workers)
+	for i := range workers {
+		workers[i].Present = workers[i].Present && why != spec.DRAStale
+	}
+	return sim.Snapshot{At: p.now(), Workers: workers, GPUs: make([]sim.GPUState, len(workers))}
+}
+
+func (p *puppet) Present() []int {
+	_, why := p.Serving()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var there []int
+	for i, w := range p.snapshot(why).Workers {
+		if w.Present {
+			there = append(there, i)
+		}
+	}
+	return there
+}
+
+// Observe forgets who observes: a puppet's workers see nothing.
+func (p *puppet) Observe(sim.Observer) {}
 
 // Serving is by the faults that are set, all of which are always on.
 func (p *puppet) Serving() (bool, spec.FaultKind) {

@@ -28,6 +28,8 @@ const statusOverloaded = 529
 // refusalOf words the answer to a request that the fleet did not serve.
 func (s *Server) refusalOf(status int) *refusal {
 	switch status {
+	case http.StatusNotFound:
+		return &refusal{status, saysNotFound}
 	case http.StatusServiceUnavailable:
 		return &refusal{status, "Model `" + s.options.Model + "` is not ready to serve requests yet. " +
 			"The deployment may still be starting up or is not fully provisioned. Please retry shortly."}

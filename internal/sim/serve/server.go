@@ -31,6 +31,8 @@ type fleet interface {
 	Submit(s *sim.Stream, c sim.Client)
 	Abandon(s *sim.Stream)
 	Snapshot() sim.Snapshot
+	Present() []int
+	Observe(o sim.Observer)
 	Serving() (bool, spec.FaultKind)
 	Faults() []spec.Fault
 	SetFaults(faults []spec.Fault)
@@ -52,7 +54,7 @@ type Server struct {
 	panicking bool // the log has told of the discovery panic that is on
 }
 
-// New makes the face of a fleet that plays s.
+// New makes the face of a fleet that plays s. It is called before the fleet runs.
 func New(fleet *sim.Live, s *spec.Scenario, o Options) *Server { return newServer(fleet, s, o) }
 
 func newServer(f fleet, s *spec.Scenario, o Options) *Server {
@@ -65,10 +67,11 @@ func newServer(f fleet, s *spec.Scenario, o Options) *Server {
 	srv := &Server{
 		fleet: f, scenario: s, options: o,
 		context: min(longestContext, s.Fleet.KVBlocks*spec.KVBlockTokens),
-		metrics: exporter.New(f, exporter.Options{Model: o.Model, Node: o.Node,
-			MaxSequences: s.Fleet.MaxSequences, MaxBatchedTokens: s.Fleet.MaxBatchedTokens, KVBlocks: s.Fleet.KVBlocks}),
 		started: time.Now(),
 	}
+	srv.metrics = exporter.New(f, exporter.Options{Model: o.Model, Node: o.Node, ContextLength: srv.context,
+		MaxSequences: s.Fleet.MaxSequences, MaxBatchedTokens: s.Fleet.MaxBatchedTokens, KVBlocks: s.Fleet.KVBlocks})
+	f.Observe(srv.metrics)
 	for _, w := range f.Snapshot().Workers {
 		srv.workers = append(srv.workers, w.ID)
 	}
