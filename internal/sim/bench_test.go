@@ -32,6 +32,7 @@ func playEpisodes(b *testing.B, s *spec.Scenario) {
 		played += s.Load.Episode.D().Seconds()
 	}
 	used := cpu(b) - before
+	b.ReportMetric(used.Seconds()/float64(b.N), "cpu-s/episode")
 	b.ReportMetric(played/used.Seconds(), "sim-s/cpu-s")
 	b.ReportMetric(float64(used.Nanoseconds())/played/float64(s.Fleet.Workers), "cpu-ns/worker-s")
 }

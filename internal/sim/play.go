@@ -114,6 +114,8 @@ func newPlayer(s *spec.Scenario, seed uint64, episode int, l Load) *player {
 	for i := range int(s.Load.Prompts) {
 		p.prompts = append(p.prompts, promptOf(i, s.Load.InputTokens))
 	}
+	n := p.expected()
+	p.requests, p.streams = make([]spec.Request, 0, n), make([]*Stream, 0, n)
 	if !l.Wave {
 		p.fleet = newFleet(s, set)
 		p.begin()
@@ -125,6 +127,18 @@ func newPlayer(s *spec.Scenario, seed uint64, episode int, l Load) *player {
 		p.submit(closed, 0)
 	}
 	return p
+}
+
+// expected is about how many requests there will be, so that room for them is made
+// once.
+func (p *player) expected() int {
+	if p.load.Count > 0 {
+		return p.load.Count + p.users
+	}
+	l, t := &p.scenario.Load, &p.scenario.Fleet.Timing
+	step := t.Base + t.Host + spec.Duration(l.ConcurrencyPerGPU)*t.PerSequence
+	rounds := 2 + float64(l.Episode)/float64(step)/float64(l.OutputTokens)
+	return int(min(1e6, float64(p.users)*rounds))
 }
 
 // promptOf names the KV blocks of a recycled prompt, the last and partial one
