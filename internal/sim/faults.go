@@ -249,7 +249,7 @@ func (f *Fleet) derive() {
 		default:
 		}
 	}
-	f.view.workers = f.view.workers[:0]
+	var listed []int
 	for i, w := range f.workers {
 		c := is[i]
 		c.absent = c.absent || !pods
@@ -269,8 +269,11 @@ func (f *Fleet) derive() {
 			f.planStep(w)
 		}
 		if w.present {
-			f.view.workers = append(f.view.workers, i)
+			listed = append(listed, i)
 		}
+	}
+	if !slices.Equal(listed, f.view.workers) || f.view.place == nil {
+		f.view.list(listed)
 	}
 	f.frontend.slow = host
 	f.frontend.freeze(frozen, f.now)
@@ -300,7 +303,7 @@ func (f *Fleet) kill(w *worker) {
 				continue
 			}
 			f.drop(w, s)
-			f.view.load[w.index]--
+			f.view.count(w.index, -1)
 			f.fail(s, ErrorTold, 0)
 		}
 	}

@@ -121,7 +121,7 @@ func (f *Fleet) happen(e *event) {
 	case delivery:
 		f.deliver(e.batch)
 	case refusal:
-		f.view.load[e.worker]--
+		f.view.count(int(e.worker), -1)
 		f.fail(e.stream, Refused, 500)
 	case answer:
 		f.end(e.stream, e.stream.Outcome)
@@ -247,7 +247,7 @@ func (f *Fleet) route(s *Stream) {
 	}
 	w := f.workers[i]
 	s.Worker = i
-	f.view.load[i]++
+	f.view.count(i, 1)
 	if f.scenario.Fleet.Router == "kv" {
 		f.view.known[i].use(s.Blocks)
 		f.view.known[i].keep(f.scenario.Fleet.KVBlocks)
@@ -287,7 +287,7 @@ func (f *Fleet) network() time.Duration { return f.profile.Network.D() }
 // passTokens is the frontend having written a step's tokens: from now on its
 // counts know who has ended.
 func (f *Fleet) passTokens(b *batch) {
-	f.view.load[b.worker.index] -= int32(len(b.done))
+	f.view.count(b.worker.index, -int32(len(b.done)))
 	f.queue.push(event{at: f.now + f.network(), kind: delivery, batch: b})
 }
 
@@ -375,7 +375,7 @@ func (f *Fleet) abandon(s *Stream) {
 		return
 	case waiting, running:
 		f.drop(f.workers[s.Worker], s)
-		f.view.load[s.Worker]--
+		f.view.count(s.Worker, -1)
 	case finishing, arriving, failing:
 		// Its last tokens are on their way, or its refusal is: the counts that it
 		// still stands in are those of the job that carries it.

@@ -210,7 +210,7 @@ func TestAWorkerThatIsBackAtOnceBeginsOnce(t *testing.T) {
 		s.client, s.state = c, arriving
 		f.frontend.inFlight++
 		f.frontend.queued++
-		f.view.load[0]++
+		f.view.count(0, 1)
 		f.queueAt(w, s)
 		if s == streams[0] {
 			f.kill(w)

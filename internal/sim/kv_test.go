@@ -218,8 +218,14 @@ func TestNothingIsLostAndNothingIsLeft(t *testing.T) {
 		if fe := f.frontend; fe.inFlight != 0 || fe.queued != 0 || fe.busy || fe.head != len(fe.jobs) || int(fe.served+fe.failed) > len(asks) {
 			t.Errorf("the frontend is left with %+v", fe)
 		}
-		if n := len(f.queue.heap); n != 1 {
-			t.Errorf("%d things are still to happen, want the tick alone", n)
+		pending := 0
+		for _, e := range f.queue.heap {
+			if e.kind != stepped || e.turn == f.workers[e.worker].turn { // a step that was planned anew is void
+				pending++
+			}
+		}
+		if pending != 1 {
+			t.Errorf("%d things are still to happen, want the tick alone", pending)
 		}
 		for i, s := range streams {
 			if n := len(c.ended[s]); n != 1 {

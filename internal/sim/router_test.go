@@ -6,17 +6,50 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"aicr/internal/spec"
 )
 
 func seeing(load ...int32) *view {
 	v := &view{load: load, credit: 10, rng: chance{1, 1}.of(useRouting)}
+	var all []int
 	for i := range load {
-		v.workers = append(v.workers, i)
+		all = append(all, i)
 		v.known = append(v.known, newPrefixes())
 	}
+	v.list(all)
 	return v
+}
+
+// Whatever is counted and listed, the least loaded are those of the list with the
+// least load.
+func TestTheLeastLoadedAreFoundAtOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := seeing(make([]int32, rapid.IntRange(1, 6).Draw(t, "workers"))...)
+		for range rapid.IntRange(1, 60).Draw(t, "changes") {
+			w := rapid.IntRange(0, len(v.load)-1).Draw(t, "worker")
+			switch by := rapid.Int32Range(-v.load[w], 3).Draw(t, "by"); {
+			case by == 3:
+				v.list(rapid.SliceOfNDistinct(rapid.IntRange(0, len(v.load)-1), 1, len(v.load), rapid.ID).Draw(t, "list"))
+			default:
+				v.count(w, by)
+			}
+			low := v.load[v.workers[0]]
+			for _, w := range v.workers {
+				low = min(low, v.load[w])
+			}
+			var want []int
+			for _, w := range v.workers {
+				if v.load[w] == low {
+					want = append(want, w)
+				}
+			}
+			if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(v.leastLoaded()))); diff != "" {
+				t.Fatalf("of %v in %v (-want +got):\n%s", v.load, v.workers, diff)
+			}
+		}
+	})
 }
 
 // picks counts whom a policy takes in many choices from the same view.
@@ -41,12 +74,12 @@ func TestEveryPolicyOfAScenarioIsThere(t *testing.T) {
 func TestNoPolicyTakesAWorkerThatIsNotInTheList(t *testing.T) {
 	for name, policy := range policies() {
 		v := seeing(5, 0, 5, 0, 5)
-		v.workers = []int{0, 2, 4}
+		v.list([]int{0, 2, 4})
 		got := picks(policy(), v, 300)
 		if got[1] != 0 || got[3] != 0 {
 			t.Errorf("%s took workers that are not there: %v", name, got)
 		}
-		v.workers = []int{3}
+		v.list([]int{3})
 		if got := picks(policy(), v, 10); got[3] != 10 {
 			t.Errorf("%s did not take the only worker: %v", name, got)
 		}
