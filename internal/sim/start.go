@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,58 +26,74 @@ const version = "1.4.1"
 // what there was to see, and whether the fleet can be loaded. What goes wrong
 // within a window has not begun yet.
 func Start(s *spec.Scenario, seed uint64) (events []spec.Event, ready bool) {
-	tell := func(at time.Duration, e spec.Event) {
-		e.T = at.Seconds()
-		events = append(events, e)
-	}
-	n := s.Fleet.Workers
+	d := &deployment{scenario: s}
+	ready = d.starts() && d.warms(seed)
+	slices.SortStableFunc(d.events, func(a, b spec.Event) int { return cmp.Compare(a.T, b.T) })
+	return d.events, ready
+}
+
+// deployment is a fleet before its load, and what is seen of it.
+type deployment struct {
+	scenario *spec.Scenario
+	events   []spec.Event
+}
+
+func (d *deployment) tell(at time.Duration, e spec.Event) {
+	e.T = at.Seconds()
+	d.events = append(d.events, e)
+}
+
+// starts says whether the frontend comes to serve.
+func (d *deployment) starts() bool {
+	n := d.scenario.Fleet.Workers
 	free, runtime, chart := n, version, version
-	panicked := find(s, spec.DiscoveryPanic)
-	if find(s, spec.GPUsClaimed) != nil {
+	panicked := find(d.scenario, spec.DiscoveryPanic)
+	if find(d.scenario, spec.GPUsClaimed) != nil {
 		free = 0
 	}
 	if panicked != nil {
 		runtime, chart = orElse(panicked.Runtime, version), orElse(panicked.Chart, version)
 	}
-	tell(0, spec.Event{Kind: spec.EventStage, Stage: "start"})
-	tell(0, spec.Event{Kind: spec.EventGPUs, Source: NodeName, Want: &n, Have: &free})
-	tell(0, spec.Event{Kind: spec.EventVersions, Runtime: runtime, Chart: chart})
-	if free == 0 {
-		return events, false
-	}
-	if find(s, spec.DRAStale) != nil {
+	d.tell(0, spec.Event{Kind: spec.EventStage, Stage: "start"})
+	d.tell(0, spec.Event{Kind: spec.EventGPUs, Source: NodeName, Want: &n, Have: &free})
+	d.tell(0, spec.Event{Kind: spec.EventVersions, Runtime: runtime, Chart: chart})
+	switch {
+	case free == 0:
+		return false
+	case find(d.scenario, spec.DRAStale) != nil:
 		for i := range n {
-			tell(time.Second, spec.Event{Kind: spec.EventPod, Source: "worker-" + strconv.Itoa(i), Worker: strconv.Itoa(i),
+			d.tell(time.Second, spec.Event{Kind: spec.EventPod, Source: "worker-" + strconv.Itoa(i), Worker: strconv.Itoa(i),
 				Reason: "FailedPrepareDynamicResources", Text: StaleDRA})
 		}
-		tell(servesWithin, spec.Event{Kind: spec.EventNotServed, Text: "pods stay in ContainerCreating"})
-		return events, false
-	}
-	if panicked != nil {
+		d.tell(servesWithin, spec.Event{Kind: spec.EventNotServed, Text: "pods stay in ContainerCreating"})
+		return false
+	case panicked != nil:
 		for _, l := range PanicLines(panicked) {
-			tell(time.Second, spec.Event{Kind: spec.EventLog, Source: frontendName, Text: l.Text, Count: l.Count})
+			d.tell(time.Second, spec.Event{Kind: spec.EventLog, Source: frontendName, Text: l.Text, Count: l.Count})
 		}
-		tell(servesWithin, spec.Event{Kind: spec.EventNotServed, Text: "the frontend is up and no completion came"})
-		return events, false
+		d.tell(servesWithin, spec.Event{Kind: spec.EventNotServed, Text: "the frontend is up and no completion came"})
+		return false
 	}
+	return true
+}
 
+// warms has each worker that is there answer once, and says whether any did.
+func (d *deployment) warms(seed uint64) (ready bool) {
 	w := warmer{}
-	f := newFleet(withoutWindows(s), settings{seed: seed, episode: 1})
-	present := len(f.view.workers)
-	tell(0, spec.Event{Kind: spec.EventStage, Stage: "warm"})
-	tell(0, spec.Event{Kind: spec.EventWorkers, Want: &n, Have: &present})
-	streams := make([]*Stream, n)
+	f := newFleet(withoutWindows(d.scenario), settings{seed: seed, episode: 1})
+	want, present := len(f.workers), len(f.view.workers)
+	d.tell(0, spec.Event{Kind: spec.EventStage, Stage: "warm"})
+	d.tell(0, spec.Event{Kind: spec.EventWorkers, Want: &want, Have: &present})
+	streams := map[int]*Stream{}
 	for _, i := range f.view.workers {
-		streams[i] = &Stream{Prompt: s.Load.InputTokens, Output: warmTokens, Pin: i + 1}
+		streams[i] = &Stream{Prompt: d.scenario.Load.InputTokens, Output: warmTokens, Pin: i + 1}
 		f.submit(0, streams[i], w)
 	}
 	for len(w) < present && f.next() <= answersWithin {
 		f.advance(f.next())
 	}
-	for i, a := range streams {
-		if a == nil {
-			continue
-		}
+	for _, i := range f.view.workers {
+		a := streams[i]
 		e := spec.Event{Kind: spec.EventAnswer, Worker: strconv.Itoa(i)}
 		at, ended := w[a]
 		switch {
@@ -90,21 +107,12 @@ func Start(s *spec.Scenario, seed uint64) (events []spec.Event, ready bool) {
 			e.Tokens = &a.Given
 			e.Reason, _, e.Text = ending(a)
 		}
-		tell(at, e)
+		d.tell(at, e)
 	}
-	slices.SortStableFunc(events, func(a, b spec.Event) int {
-		switch {
-		case a.T < b.T:
-			return -1
-		case a.T > b.T:
-			return 1
-		}
-		return 0
-	})
 	if !ready {
-		tell(answersWithin, spec.Event{Kind: spec.EventNotServed, Text: "no worker answered with a token"})
+		d.tell(answersWithin, spec.Event{Kind: spec.EventNotServed, Text: "no worker answered with a token"})
 	}
-	return events, ready
+	return ready
 }
 
 // warmer notes when the first answers ended.

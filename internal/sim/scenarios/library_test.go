@@ -184,7 +184,7 @@ func TestTheOracleIsPlayedAsItIsWritten(t *testing.T) {
 	}{
 		1: {title: "healthy", expect: expect(spec.Pass, "", "")},
 		2: {title: "healthy-gke", profile: "h100-gke", expect: expect(spec.Pass, "", ""),
-			differs: func(s *spec.Scenario) { s.Reference.Throughput = 70500 }},
+			differs: func(s *spec.Scenario) { s.Reference.Throughput = 69900 }},
 		3: {title: "past-the-knee",
 			differs: func(s *spec.Scenario) {
 				s.Load.ConcurrencyPerGPU, s.Load.Ramp, s.Fleet.Router = 256, 0, "round-robin"
