@@ -56,7 +56,7 @@ func (l *Live) Run(ctx context.Context) {
 		}
 		l.mu.Lock()
 		now := l.now()
-		if due := l.fleet.next(); due < now {
+		if due := l.fleet.next(); due < now && l.fleet.frontend.inFlight > 0 {
 			l.late = max(l.late, time.Duration(float64(now-due)/l.speed))
 		}
 		l.fleet.advance(now)
@@ -71,9 +71,9 @@ func (l *Live) now() time.Duration {
 	return max(l.fleet.now, time.Duration(float64(time.Since(l.epoch))*l.speed))
 }
 
-// Late is the longest that something happened after its time, in real time, since
-// Late was last asked: a machine that cannot keep up with the fleet. What is
-// measured of a fleet that was late is the machine's doing.
+// Late is the longest that something happened after its time while there were
+// requests, in real time, since Late was last asked: a machine that cannot keep up
+// with the fleet. What is measured of a fleet that was late is the machine's doing.
 func (l *Live) Late() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
