@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"aicr/internal/judge"
 	"aicr/internal/load"
 	"aicr/internal/load/aiperf"
 	"aicr/internal/load/metric"
@@ -280,25 +281,7 @@ func (r *benchReport) fromIntended() []spec.BenchFigure {
 	if len(values)+failed == 0 {
 		return nil
 	}
-	return []spec.BenchFigure{described("latency from intended send", values, failed)}
-}
-
-// described sums up values in milliseconds. It sorts them.
-func described(name string, v []float64, failed int) spec.BenchFigure {
-	f := spec.BenchFigure{Name: name, Unit: "ms", N: int64(len(v))}
-	slices.Sort(v)
-	if len(v) > 0 {
-		f.Mean, f.P50, f.P90 = pointer(stats.Mean(v)), pointer(stats.Percentile(v, 50)), pointer(stats.Percentile(v, 90))
-		f.P95, f.P99 = pointer(stats.Percentile(v, 95)), pointer(stats.Percentile(v, 99))
-		f.Min, f.Max = pointer(v[0]), pointer(v[len(v)-1])
-	}
-	if failed > 0 {
-		f.WithFailures = map[string]any{}
-		for name, p := range map[string]float64{"p50": 50, "p90": 90, "p99": 99} {
-			f.WithFailures[name] = finite(stats.WithFailures(v, failed, p))
-		}
-	}
-	return f
+	return []spec.BenchFigure{judge.Described("latency from intended send", values, failed)}
 }
 
 func figure(name string, d metric.Distribution) spec.BenchFigure {
@@ -403,8 +386,8 @@ func (r *benchReport) sentinel() []spec.BenchFigure {
 		return nil
 	}
 	return []spec.BenchFigure{
-		described("sentinel: first token from intended send", first, failed),
-		described("sentinel: whole answer from intended send", whole, failed),
+		judge.Described("sentinel: first token from intended send", first, failed),
+		judge.Described("sentinel: whole answer from intended send", whole, failed),
 	}
 }
 

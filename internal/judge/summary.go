@@ -164,17 +164,17 @@ func (s *sums) figures(e *spec.Episode) []spec.BenchFigure {
 	if d := seconds(max(s.lastServed, s.until) - s.firstSend); d > 0 && s.tokens.Completion > 0 {
 		rate.Mean = number(float64(s.tokens.Completion) / d)
 	}
-	all := []spec.BenchFigure{rate, described(FirstToken, s.ttft, failed), described(TokenLatency, s.itl, 0),
-		described(LongestGap, s.gap, 0), described(Latency, s.latency, failed)}
+	all := []spec.BenchFigure{rate, Described(FirstToken, s.ttft, failed), Described(TokenLatency, s.itl, 0),
+		Described(LongestGap, s.gap, 0), Described(Latency, s.latency, failed)}
 	if e.Sentinel.Sent > 0 {
-		all = append(all, described(SentinelWait, s.sentinel, sentinelFailed))
+		all = append(all, Described(SentinelWait, s.sentinel, sentinelFailed))
 	}
 	return all
 }
 
-// described sums up values in milliseconds; failed ones count as infinitely slow
+// Described sums up values in milliseconds; failed ones count as infinitely slow
 // in a row of their own.
-func described(name string, v []float64, failed int) spec.BenchFigure {
+func Described(name string, v []float64, failed int) spec.BenchFigure {
 	f := spec.BenchFigure{Name: name, Unit: "ms", N: int64(len(v))}
 	sorted := slices.Sorted(slices.Values(v))
 	at := func(p float64) *float64 { return number(stats.Percentile(sorted, p)) }
