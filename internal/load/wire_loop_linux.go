@@ -472,7 +472,7 @@ func (l *loop) read(c *loopConn) {
 	var n int
 	var err syscall.Errno
 	l.reads++
-	sample := l.reads%lagEvery == 0
+	sample := l.lag.due(l.reads)
 	if sample {
 		n, err = l.probe.read(c.fd, l.buf)
 	} else {
