@@ -20,6 +20,11 @@ FUZZ := \
 	internal/load/aiperf:FuzzRead \
 	internal/spec:FuzzScenario \
 	internal/sim/serve:FuzzRequestBody \
+	internal/observe:FuzzPage \
+	internal/observe:FuzzKubelet \
+	internal/observe:FuzzSMI \
+	internal/observe:FuzzLogLine \
+	internal/observe:FuzzTargets \
 
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
@@ -36,7 +41,7 @@ test: unit proof fuzz ## vet, test, prove and fuzz everything: what must pass
 
 # The proofs measure time, so they run alone and without the race detector,
 # which would be measured as well. Everything else runs with it.
-PROOF := ./internal/load/proof ./internal/sim/proof ./hack/faithful
+PROOF := ./internal/load/proof ./internal/sim/proof ./internal/observe/proof ./hack/faithful
 
 # Whether -race works is tried, not guessed: it takes a compiler, its headers
 # and a platform that has it. Everything is compiled first; then one package is

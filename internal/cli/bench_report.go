@@ -53,14 +53,19 @@ func (r *benchReport) meta() aiperf.Meta {
 func (a *app) commandLine(command string) string {
 	words := []string{"aicr", command}
 	for _, s := range a.settings.all {
-		if s.Source == FromDefault || s.Name == "run" { // where a run is kept is no part of it
+		if s.Source == FromDefault || s.Name == "run" || s.Name == "record" { // where a run is kept is no part of it
 			continue
 		}
-		value := s.Value
-		if s.Name == "url" {
-			value = withoutQuery(value)
+		values := s.List
+		if values == nil {
+			values = []string{s.Value}
 		}
-		words = append(words, "--"+s.Name+"="+shellQuoted(value))
+		for _, v := range values {
+			if isURL(v) {
+				v = withoutQuery(v)
+			}
+			words = append(words, "--"+s.Name+"="+shellQuoted(v))
+		}
 	}
 	return strings.Join(words, " ")
 }

@@ -7,6 +7,7 @@ import "github.com/spf13/cobra"
 func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newBench(a),
+		newWatch(a),
 		newSim(a),
 		newVersion(a),
 		newCompletion(a),

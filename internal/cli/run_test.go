@@ -262,7 +262,9 @@ func TestValuesComeFromFlagThenEnvThenFileThenDefault(t *testing.T) {
 		alias(f, "prompt-input-tokens-mean", "isl")
 		secret(f, "api-key")
 	}
-	setting := func(name, value string, s Source, place string) Setting { return Setting{name, value, s, place} }
+	setting := func(name, value string, s Source, place string) Setting {
+		return Setting{Name: name, Value: value, Source: s, Place: place}
+	}
 	for name, c := range map[string]struct {
 		file string
 		vars map[string]string

@@ -29,7 +29,8 @@ const (
 // Setting is one flag of a command with its value in force.
 type Setting struct {
 	Name   string
-	Value  string // as it would be written on the command line; hidden when secret
+	Value  string   // as it would be written on the command line; hidden when secret
+	List   []string // of a flag that may be given again and is not secret
 	Source Source
 	Place  string // the variable or the file, where there is one
 }
@@ -95,6 +96,8 @@ func (a *app) resolve(cmd *cobra.Command) error {
 		}
 		if noted(f, noteSecret) && s.Value != "" {
 			s.Value = "(hidden)"
+		} else if list, ok := f.Value.(pflag.SliceValue); ok {
+			s.List = list.GetSlice()
 		}
 		a.settings.all = append(a.settings.all, s)
 	})

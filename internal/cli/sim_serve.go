@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -288,12 +289,25 @@ func (a *app) printServing(d *serving, s *spec.Scenario, format string) error {
 	}
 	line("load it", fmt.Sprintf("aicr bench --url %s --model %s --concurrency %d --ramp %s --benchmark-duration %.0f --isl %d --osl %d", d.URL, d.Model,
 		s.Load.ConcurrencyPerGPU*s.Fleet.Workers, s.Load.Ramp, s.Load.Episode.D().Seconds(), s.Load.InputTokens, s.Load.OutputTokens))
+	line("watch it", watchCommand(d))
 	line("faults", fmt.Sprintf("export FAULTS='Authorization: Bearer %s'", d.FaultsToken))
 	// The header comes by a pipe: a command line is anybody's to read.
 	line("  break it", fmt.Sprintf("echo $FAULTS | curl -H @- %s -d '[{kind: worker-slow, workers: [0], factor: 4}]'", d.Faults))
 	line("  mend it", fmt.Sprintf("echo $FAULTS | curl -H @- %s -d '[]'", d.Faults))
 	_, err := a.env.Stdout.Write(b.Bytes())
 	return err
+}
+
+// watchCommand is how the fleet is watched; of many workers, by a list.
+func watchCommand(d *serving) string {
+	words := []string{"aicr watch --url", d.URL, "--gpu-metrics", d.GPUMetrics, "--node-metrics", d.NodeMetrics}
+	if len(d.Workers) > shownWorkers {
+		return strings.Join(append(words, "--worker-metrics FILE, with the workers' pages a line each"), " ")
+	}
+	for _, w := range d.Workers {
+		words = append(words, "--worker-metrics", w.Metrics)
+	}
+	return strings.Join(words, " ")
 }
 
 // shownWorkers is how many workers the text has a line for.

@@ -119,11 +119,20 @@ const (
 // one of the five kinds is set, or Gap says why there is none. A value that the
 // source does not offer is left out: not measured is not zero.
 type Sample struct {
-	T        int64           `json:"t"` // nanoseconds since the episode's start
-	Source   string          `json:"source"`
-	Name     string          `json:"name"`           // of the worker, the GPU, the node
-	Took     int64           `json:"took,omitempty"` // nanoseconds that the scrape took
-	Gap      string          `json:"gap,omitempty"`
+	T        int64  `json:"t"` // nanoseconds since the episode's start: the middle of the scrape
+	Source   string `json:"source"`
+	Name     string `json:"name"`               // of the worker, the GPU, the node
+	Instance string `json:"instance,omitempty"` // where it was asked, as host:port; a gap may know no more
+	Took     int64  `json:"took,omitempty"`     // nanoseconds that the scrape took
+	Gap      string `json:"gap,omitempty"`
+
+	// NotMeasured says why a value is left out, and Derived how one was come by
+	// that the source does not tell as such. Both are keyed by the value's name.
+	// They are said when they change: until the next sample of the same name that
+	// has either, they hold for every value that is left out.
+	NotMeasured map[string]string `json:"not_measured,omitempty"`
+	Derived     map[string]string `json:"derived,omitempty"`
+
 	Worker   *WorkerSample   `json:"worker,omitempty"`
 	GPU      *GPUSample      `json:"gpu,omitempty"`
 	Node     *NodeSample     `json:"node,omitempty"`
@@ -136,13 +145,18 @@ type Sample struct {
 type WorkerSample struct {
 	Running       *float64 `json:"running,omitempty"`
 	Waiting       *float64 `json:"waiting,omitempty"`
-	KVUsage       *float64 `json:"kv_usage,omitempty"` // 0 to 1
+	InFlight      *float64 `json:"in_flight,omitempty"` // what it was handed and has not ended, by its runtime's count
+	KVUsage       *float64 `json:"kv_usage,omitempty"`  // 0 to 1
 	Generated     *float64 `json:"generated_tokens,omitempty"`
 	PromptTokens  *float64 `json:"prompt_tokens,omitempty"`
 	PrefixQueries *float64 `json:"prefix_queries,omitempty"` // tokens
 	PrefixHits    *float64 `json:"prefix_hits,omitempty"`    // tokens
 	Preemptions   *float64 `json:"preemptions,omitempty"`
-	GPU           string   `json:"gpu,omitempty"` // its GPU's name, where it is known
+	Ended         *float64 `json:"ended,omitempty"`        // requests
+	Failed        *float64 `json:"failed,omitempty"`       // requests, of those
+	TokensPerS    *float64 `json:"tokens_per_s,omitempty"` // where a log tells a rate and nothing counts
+	GPU           string   `json:"gpu,omitempty"`          // its GPU's name, where it is known
+	Pod           string   `json:"pod,omitempty"`
 }
 
 // GPUSample is what an exporter says of a GPU.
@@ -155,6 +169,11 @@ type GPUSample struct {
 	DoubleBit    *float64  `json:"ecc_double_bit,omitempty"`
 	RemapFailure *float64  `json:"row_remap_failure,omitempty"`
 	Throttle     *[]string `json:"throttle,omitempty"` // reasons; empty: none
+	MemoryUsed   *float64  `json:"memory_used_mib,omitempty"`
+	Index        string    `json:"index,omitempty"` // on its node
+	Model        string    `json:"model,omitempty"`
+	Node         string    `json:"node,omitempty"`
+	Pod          string    `json:"pod,omitempty"` // that has it
 }
 
 // NodeSample is what a node says. Pressure is the share of the time in which
@@ -163,6 +182,7 @@ type NodeSample struct {
 	CPUPressure    *float64 `json:"cpu_pressure,omitempty"`
 	MemoryPressure *float64 `json:"memory_pressure,omitempty"`
 	IOPressure     *float64 `json:"io_pressure,omitempty"`
+	Load1          *float64 `json:"load1,omitempty"` // tasks that ran or wanted to, over the last minute
 }
 
 // FrontendSample is what the frontend says.
@@ -172,6 +192,10 @@ type FrontendSample struct {
 	Served   *float64 `json:"served,omitempty"`
 	Failed   *float64 `json:"failed,omitempty"`
 	Tokens   *float64 `json:"tokens,omitempty"`
+	Stalls   *float64 `json:"stalls,omitempty"` // of its event loop
+	Busy     *float64 `json:"busy,omitempty"`   // 0 to 1: its busiest thread
+	// Outcomes counts the requests that ended: success, or an error's type.
+	Outcomes map[string]float64 `json:"outcomes,omitempty"`
 }
 
 // ClientSample is what the load engine itself has seen.
@@ -192,6 +216,9 @@ const (
 	EventLog       = "log"        // lines of a log that say something
 	EventPod       = "pod-event"  // an event of a pod
 	EventNotServed = "not-served" // the endpoint was asked and never served
+
+	EventSymptom     = "symptom"      // something began to be off; the reason is a finding
+	EventSymptomOver = "symptom-over" // and ended
 )
 
 // Event is a line of events.jsonl: what happened, besides load.

@@ -1,0 +1,450 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"aicr/internal/judge"
+	"aicr/internal/observe"
+	"aicr/internal/spec"
+)
+
+type watchOptions struct {
+	url       string
+	workers   []string
+	frontends []string
+	gpus      []string
+	nodes     []string
+	gpu       string
+	logs      []string
+	tokenFile string
+	caFile    string
+	insecure  bool
+
+	interval seconds
+	duration seconds
+
+	record string
+	format string
+}
+
+const (
+	outputJSONLines = "jsonl"
+	local           = "local"
+
+	metricsTokenVariable = "AICR_METRICS_TOKEN"
+)
+
+func newWatch(a *app) *cobra.Command {
+	o := watchOptions{interval: seconds(time.Second)}
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Watch workers, GPUs, nodes and the frontend, and say what is off",
+		Long: `Asks the servers about once a second what they do, and shows it: a line for each
+worker (what it runs, what waits, its tokens a second against a fair share) and
+each GPU, the worst first, and in words what is off. It sends no load, changes
+nothing, and needs no more than the metrics pages that are there anyway.
+
+A page that does not answer in time is a gap with its reason, and a value that an
+exporter does not have is "not measured": neither is shown as zero.
+
+On a terminal the table is redrawn in place. Elsewhere a line is said every few
+seconds and whenever something begins or ends. It goes on until --duration is over
+or it is interrupted; then what was seen is summed up.
+
+Exit codes: 0 observed; 2 bad usage; 3 no source ever answered, or the record
+could not be written; 130 interrupted.`,
+		Example: `  aicr watch --url http://127.0.0.1:8000 --worker-metrics http://127.0.0.1:9200
+  aicr watch --worker-metrics workers.txt --gpu-metrics http://dcgm:9400 --node-metrics http://node:9100
+  aicr watch --worker-metrics http://127.0.0.1:9090 --gpu local --node-metrics local --record incident
+  kubectl logs -f frontend-0 | aicr watch --log - -o jsonl`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.observe(cmd.Context(), &o) },
+	}
+	section(cmd, "Sources", func(f *pflag.FlagSet) {
+		f.StringVarP(&o.url, "url", "u", "", "base `URL` of the endpoint, whose own /metrics is the frontend's when --frontend-metrics is not given")
+		f.StringArrayVar(&o.workers, "worker-metrics", nil, "`URL` of a worker's metrics page, or a file that lists them and is read again when it changes; may be given again")
+		f.StringArrayVar(&o.frontends, "frontend-metrics", nil, "`URL` of a frontend's metrics page; may be given again")
+		f.StringArrayVar(&o.gpus, "gpu-metrics", nil, "`URL` of a DCGM exporter, or a file as above; may be given again")
+		f.StringArrayVar(&o.nodes, "node-metrics", nil, "`URL` of a node exporter or of a kubelet's /stats/summary, a file as above, or local for this machine; may be given again")
+		f.Var(newChoice(&o.gpu, "none", local), "gpu", "local asks this machine's nvidia-smi, where there is no DCGM exporter")
+		f.StringArrayVar(&o.logs, "log", nil, "`FILE` of a worker's or frontend's log to follow, from its end; - reads standard input; may be given again")
+	})
+	section(cmd, "Access", func(f *pflag.FlagSet) {
+		f.StringVar(&o.tokenFile, "metrics-token-file", "", "`FILE` with the bearer token for the https pages of --node-metrics, which a kubelet wants")
+		f.StringVar(&o.caFile, "ca-cert", "", "`FILE` with the PEM certificates to trust instead of the system's")
+		f.BoolVar(&o.insecure, "insecure-skip-tls-verify", false, "do not check the servers' certificates")
+	})
+	section(cmd, "Observation", func(f *pflag.FlagSet) {
+		f.Var(&o.interval, "interval", "ask each source once in this `TIME`")
+		f.Var(&o.duration, "duration", "stop after this `TIME`; 0 goes on until Ctrl-C")
+	})
+	section(cmd, "Output", func(f *pflag.FlagSet) {
+		f.StringVar(&o.record, "record", "", "keep every sample in the new folder `DIR`, as it comes")
+		f.VarP(newChoice(&o.format, outputText, outputJSONLines), "output", "o", "jsonl prints each sample and event as it comes, one JSON object a line")
+	})
+	alsoReads(cmd, metricsTokenVariable, "the bearer token itself, instead of --metrics-token-file")
+	return cmd
+}
+
+// observe watches until it is told to stop.
+func (a *app) observe(ctx context.Context, o *watchOptions) error {
+	job, err := a.prepareWatch(o)
+	if err != nil {
+		return err
+	}
+	defer job.client.Close()
+	clock := observe.StartClock()
+	rec, err := a.openWatch(o, clock.Start())
+	if err != nil {
+		return err
+	}
+	seen := &sightings{live: judge.NewLive(), tally: judge.NewTally(), record: rec, clock: clock, off: map[string]*sighting{}}
+	if o.format == outputJSONLines {
+		seen.stream = a.env.Stdout
+	}
+	// Interrupted or not, what is under way is ended by this function, after the
+	// last look.
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	observer := observe.New(clock, time.Duration(o.interval), seen)
+	job.dropWithout(ctx)
+	observer.Set(watching, job.sources())
+	live := a.watch()
+	defer live.Done()
+	a.follow(ctx, job, seen, live, func(sources []observe.Source) { observer.Set(watching, sources) })
+	observer.Close()
+	live.Done()
+	now := clock.Now()
+	picture := seen.look(now)
+	for _, line := range seen.news(picture, now) {
+		a.say("%s", line)
+	}
+	seen.end(now)
+	lost := rec.close(a.env.Now())
+	if o.format == outputText {
+		a.printWatch(seen, picture, o)
+	}
+	switch {
+	case lost != nil:
+		return unmeasured("free some space, or name another place with --record", "writing the record: %w", lost)
+	case seen.answered() == 0:
+		return unmeasured("ask one of the pages with curl from here", "no source ever answered: %s", seen.reasons())
+	}
+	return nil
+}
+
+// follow looks at what is observed once an interval.
+func (a *app) follow(ctx context.Context, job *watchJob, seen *sightings, live *status, set func([]observe.Source)) {
+	o := job.options
+	var over <-chan time.Time
+	if o.duration > 0 {
+		end := time.NewTimer(time.Duration(o.duration))
+		defer end.Stop()
+		over = end.C
+	}
+	every := time.NewTicker(time.Duration(o.interval))
+	defer every.Stop()
+	ended := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-over:
+			return
+		case <-every.C:
+		}
+		if ended {
+			return
+		}
+		select {
+		case <-job.stdinEnded: // by the next tick, all of it will have been told
+			ended = o.onlyStdin()
+		default:
+		}
+		if job.reread() {
+			set(job.sources())
+		}
+		now := seen.clock.Now()
+		p := seen.look(now)
+		for _, line := range seen.news(p, now) {
+			a.say("%s", line)
+		}
+		if o.format == outputText {
+			live.Update(&fleetView{picture: p, elapsed: now, paint: a.stderrPalette(), height: func() int { _, h := a.env.StderrTerm.size(); return h }})
+		}
+	}
+}
+
+// watchJob is what the options come to.
+type watchJob struct {
+	app     *app
+	options *watchOptions
+	client  *observe.Client
+	token   string
+	files   []*targetFile
+	asked   bool // for the frontend's page, rather than taken to be the endpoint's own
+
+	stdinEnded chan struct{}
+}
+
+func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
+	var wrong []error
+	bad := func(hint, format string, args ...any) { wrong = append(wrong, misuse(hint, format, args...)) }
+	j := &watchJob{app: a, options: o, asked: len(o.frontends) > 0, stdinEnded: make(chan struct{})}
+	if o.url == "" && len(o.workers)+len(o.frontends)+len(o.gpus)+len(o.nodes)+len(o.logs) == 0 && o.gpu != local {
+		bad("name one, such as --url http://127.0.0.1:8000 or --worker-metrics http://127.0.0.1:9090", "there is nothing to watch")
+	}
+	if i := time.Duration(o.interval); i < 100*time.Millisecond || i > time.Hour {
+		bad("a second is a good interval", "--interval: %s is not between 0.1s and 1h", i)
+	}
+	if o.url != "" {
+		base, err := observe.ParseTarget(strings.TrimSuffix(strings.TrimSuffix(o.url, "/"), "/v1"))
+		if err != nil {
+			bad("write it as http://HOST:PORT", "--url: %w", err)
+		} else if len(o.frontends) == 0 {
+			o.frontends = []string{base.URL}
+		}
+	}
+	for _, f := range o.frontends {
+		if _, err := observe.ParseTarget(f); err != nil {
+			bad("write it as http://HOST:PORT/metrics", "--frontend-metrics: %w", err)
+		}
+	}
+	for _, list := range []struct {
+		flag   string
+		values []string
+	}{{"worker-metrics", o.workers}, {"gpu-metrics", o.gpus}, {"node-metrics", o.nodes}} {
+		for _, v := range list.values {
+			if isURL(v) {
+				if _, err := observe.ParseTarget(v); err != nil {
+					bad("write it as http://HOST:PORT/metrics", "--%s: %w", list.flag, err)
+				}
+			} else if v != local || list.flag != "node-metrics" {
+				f := &targetFile{path: v, flag: list.flag}
+				j.files = append(j.files, f)
+				if _, err := f.read(); err != nil {
+					wrong = append(wrong, err)
+				}
+			}
+		}
+	}
+	dashes := 0
+	for _, l := range o.logs {
+		if l == "-" {
+			dashes++
+		}
+	}
+	if dashes > 1 {
+		bad("", "--log: standard input can be read once")
+	}
+	config, token, more := a.access(o)
+	j.token = token
+	wrong = append(wrong, more...)
+	j.client = observe.NewClient(&http.Transport{TLSClientConfig: config, IdleConnTimeout: 2 * time.Minute})
+	if err := errors.Join(wrong...); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+func isURL(v string) bool { return strings.Contains(v, "://") }
+
+// sources makes every source that is named, by a flag or by a file.
+func (j *watchJob) sources() []observe.Source {
+	o, c := j.options, j.client
+	var all []observe.Source
+	each := func(flag string, values []string, add func(observe.Target) observe.Source) {
+		for _, v := range values {
+			if isURL(v) {
+				if t, err := observe.ParseTarget(v); err == nil { // it was checked before
+					all = append(all, add(t))
+				}
+			}
+		}
+		for _, f := range j.files {
+			if f.flag == flag {
+				for _, t := range f.targets {
+					all = append(all, add(t))
+				}
+			}
+		}
+	}
+	each("worker-metrics", o.workers, func(t observe.Target) observe.Source { return observe.Worker(c, t.URL, t.Labels) })
+	each("frontend-metrics", o.frontends, func(t observe.Target) observe.Source { return observe.Frontend(c, t.URL) })
+	each("gpu-metrics", o.gpus, func(t observe.Target) observe.Source { return observe.DCGM(c, t.URL) })
+	each("node-metrics", o.nodes, func(t observe.Target) observe.Source {
+		token := ""
+		if strings.HasPrefix(t.URL, "https:") {
+			token = j.token
+		}
+		if page, _, _ := strings.Cut(t.URL, "?"); strings.HasSuffix(page, "/stats/summary") {
+			return observe.Kubelet(c, t.URL, token)
+		}
+		return observe.NodeExporter(c, t.URL, token)
+	})
+	return append(all, j.localSources()...)
+}
+
+// dropWithout leaves the frontend's page out when it was only supposed to be
+// there, and the endpoint has none.
+func (j *watchJob) dropWithout(ctx context.Context) {
+	if j.asked || j.options.url == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	source := observe.Frontend(j.client, j.options.frontends[0])
+	if _, err := source.Reader.Read(ctx); errors.Is(err, observe.ErrNoSuchPage) {
+		j.app.say("the endpoint has no frontend's metrics page of its own: %v", err)
+		j.options.frontends = nil
+	}
+}
+
+// sightings is what was seen so far. The observer tells it from one goroutine,
+// the screen is drawn from another.
+type sightings struct {
+	clock observe.Clock
+
+	out    sync.Mutex
+	record *watchRecord
+	stream io.Writer // of the samples, or nil
+
+	mu    sync.Mutex
+	live  *judge.Live
+	tally *judge.Tally
+	off   map[string]*sighting // what is off now, by what it is
+	past  []*sighting          // everything that ever was, in the order that it began
+}
+
+// sighting is a symptom from its beginning to its end.
+type sighting struct {
+	judge.Symptom
+	plain      string // its words, for people
+	from, last time.Duration
+	over       bool
+	missed     int // looks in a row that did not see it
+}
+
+// Sample takes a sample.
+func (s *sightings) Sample(sample spec.Sample) {
+	s.mu.Lock()
+	s.live.Add(sample)
+	s.tally.Add(sample)
+	s.mu.Unlock()
+	s.keep("series.jsonl", sample)
+}
+
+// Event takes what a log said.
+func (s *sightings) Event(e spec.Event) { s.keep("events.jsonl", e) }
+
+func (s *sightings) keep(file string, v any) {
+	s.out.Lock()
+	defer s.out.Unlock()
+	s.record.append(file, v)
+	if s.stream != nil {
+		_, _ = s.stream.Write(jsonLine(v)) // a product that cannot be written ends the command with 3
+	}
+}
+
+// look is the picture at a time.
+func (s *sightings) look(now time.Duration) judge.Picture {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live.Picture(int64(now))
+}
+
+// settle is how many looks in a row must miss a symptom for it to be over: one
+// that comes and goes with every sample is one.
+const settle = 3
+
+// news compares a picture with what was off before, and tells what changed.
+func (s *sightings) news(p judge.Picture, now time.Duration) []string {
+	var lines []string
+	seen := map[string]bool{}
+	for _, symptom := range p.Symptoms {
+		key := fmt.Sprint(symptom.Finding, symptom.Workers, symptom.GPUs, symptom.Nodes, symptom.Frontends)
+		seen[key] = true
+		at := s.off[key]
+		if at == nil {
+			at = &sighting{from: max(0, now-time.Duration(symptom.SinceS*float64(time.Second)))}
+			s.off[key] = at
+			s.past = append(s.past, at)
+			lines = append(lines, fmt.Sprintf("%7s  %s: %s", shortTime(now), symptom.Finding, plainWords(p, symptom.Words)))
+			s.keepEvent(spec.EventSymptom, symptom, now, nil)
+		}
+		at.Symptom, at.last, at.missed = symptom, now, 0
+		at.plain = plainWords(p, symptom.Words)
+	}
+	for key, at := range s.off {
+		if seen[key] {
+			continue
+		}
+		if at.missed++; at.missed >= settle {
+			at.over = true
+			delete(s.off, key)
+			lasted := (at.last - at.from).Seconds()
+			lines = append(lines, fmt.Sprintf("%7s  %s: over after %s", shortTime(now), at.Finding, shortTime(at.last-at.from)))
+			s.keepEvent(spec.EventSymptomOver, at.Symptom, now, &lasted)
+		}
+	}
+	return lines
+}
+
+// end closes what is still off.
+func (s *sightings) end(now time.Duration) {
+	for _, at := range s.off {
+		if at.missed == 0 {
+			at.last = now
+		}
+	}
+}
+
+func (s *sightings) keepEvent(kind string, symptom judge.Symptom, now time.Duration, lasted *float64) {
+	s.keep("events.jsonl", spec.Event{T: now.Seconds(), Kind: kind, Reason: symptom.Finding, Text: symptom.Words, Seconds: lasted,
+		Worker: strings.Join(symptom.Workers, ","), Source: strings.Join(slices.Concat(symptom.GPUs, symptom.Nodes, symptom.Frontends), ",")})
+}
+
+// plainWords puts where a worker is in place of a number of twenty digits.
+func plainWords(p judge.Picture, words string) string {
+	for _, w := range p.Workers {
+		if shown := workerLabel(w.Name, w.Instance); shown != w.Name {
+			words = strings.ReplaceAll(words, w.Name, shown)
+		}
+	}
+	return words
+}
+
+func (s *sightings) answered() int {
+	n := 0
+	for _, r := range s.tally.Rows() {
+		n += r.Samples
+	}
+	return n
+}
+
+// reasons says why nothing answered.
+func (s *sightings) reasons() string {
+	var why []string
+	for _, r := range s.tally.Rows() {
+		if len(why) == 5 {
+			why = append(why, "…")
+			break
+		}
+		why = append(why, fmt.Sprintf("%s %s: %s", r.Source, r.Name, r.LastGap))
+	}
+	if len(why) == 0 {
+		return "there was no time for a question"
+	}
+	return strings.Join(why, "; ")
+}

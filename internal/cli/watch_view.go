@@ -1,0 +1,498 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"aicr/internal/judge"
+	"aicr/internal/spec"
+)
+
+// fleetView draws a picture of the fleet.
+type fleetView struct {
+	picture judge.Picture
+	elapsed time.Duration
+	paint   palette
+	height  func() int
+}
+
+// workerLabel is what a worker is called on the screen. Dynamo names its workers
+// by numbers of twenty digits, of which people know none; where it was asked is
+// what they typed.
+func workerLabel(name, instance string) string {
+	const handy = 14
+	if len(name) > handy && instance != "" && isDigits(strings.SplitN(name, "/", 2)[0]) {
+		_, engine, several := strings.Cut(name, "/")
+		if several {
+			return instance + "/" + engine
+		}
+		return instance
+	}
+	return name
+}
+
+func isDigits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+// Line is the picture in a few words.
+func (v *fleetView) Line() string {
+	parts := []string{shortTime(v.elapsed)}
+	parts = append(parts, v.counts()...)
+	if n := len(v.picture.Symptoms); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d off", n))
+	} else {
+		parts = append(parts, "nothing is off")
+	}
+	return strings.Join(parts, " · ")
+}
+
+// counts are the fleet's totals.
+func (v *fleetView) counts() []string {
+	var parts []string
+	p := v.picture
+	if n := len(p.Workers); n > 0 {
+		var running, waiting, tokens total
+		for _, w := range p.Workers {
+			running.add(w.Running)
+			waiting.add(w.Waiting)
+			tokens.add(w.TokensPerS)
+		}
+		parts = append(parts, plural(n, "worker"), tokens.text()+" tokens/s", running.text()+" running", waiting.text()+" waiting")
+	}
+	for _, f := range p.Frontends {
+		if f.Gap != "" {
+			parts = append(parts, "frontend silent for "+secondsText(f.GapS))
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("frontend %s in flight, %s queued", known(f.InFlight), known(f.Queued)))
+	}
+	if n := len(p.GPUs); n > 0 {
+		var power total
+		for _, g := range p.GPUs {
+			power.add(g.PowerW)
+		}
+		parts = append(parts, plural(n, "GPU"), power.text()+" W")
+	}
+	for _, n := range p.Nodes {
+		if n.CPUPressure != nil {
+			parts = append(parts, fmt.Sprintf("%s CPU pressure %.0f %%", n.Name, 100**n.CPUPressure))
+		}
+	}
+	return parts
+}
+
+// total adds up what is known, and remembers whether anything was.
+type total struct {
+	sum   float64
+	known bool
+}
+
+func (t *total) add(v *float64) {
+	if v != nil {
+		t.sum += *v
+		t.known = true
+	}
+}
+
+func (t *total) text() string {
+	if !t.known {
+		return "–"
+	}
+	return number(roundedRate(t.sum))
+}
+
+// roundedRate leaves out digits that no rate over a second has.
+func roundedRate(v float64) float64 {
+	if v >= 10 {
+		return float64(int64(v + 0.5))
+	}
+	return v
+}
+
+// known writes a value; one that is not known is a dash, never a zero.
+func known(v *float64) string {
+	if v == nil {
+		return "–"
+	}
+	return number(roundedRate(*v))
+}
+
+func percentOf(v *float64) string {
+	if v == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f %%", 100**v)
+}
+
+// Block is the whole picture, what is off first, cut to the window: the worst
+// are on top.
+func (v *fleetView) Block(width int) []string {
+	lines := fill(append([]string{v.paint.bold(shortTime(v.elapsed))}, v.counts()...), width)
+	if len(v.picture.Symptoms) == 0 {
+		lines = append(lines, v.paint.green("nothing is off"))
+	}
+	rows := max(4, v.height()-2-len(lines))
+	const mostWords = 6
+	for i, s := range v.picture.Symptoms {
+		if i == mostWords {
+			lines = append(lines, fmt.Sprintf("  and %d more", len(v.picture.Symptoms)-mostWords))
+			break
+		}
+		mark := v.paint.yellow("!")
+		if s.Severity == judge.Fail {
+			mark = v.paint.red("✗")
+		}
+		for j, line := range wrap(plainWords(v.picture, s.Words), max(20, width-2)) {
+			if j > 0 {
+				mark = " "
+			}
+			lines = append(lines, mark+" "+line)
+		}
+	}
+	tables := [][]string{
+		aligned(v.workerRows(width), workerAlign),
+		aligned(v.gpuRows(), gpuAlign),
+	}
+	rows -= len(lines)
+	for i, t := range tables {
+		if len(t) == 0 {
+			continue
+		}
+		lines = append(lines, "")
+		most := rows - 1
+		if i == 0 && len(tables[1]) > 0 {
+			most = max(3, (rows-2)*2/3) // the other table wants to be seen too
+		}
+		if len(t) > most && most > 1 {
+			left := len(t) - most + 1
+			t = append(slices.Clone(t[:most-1]), v.paint.dim(fmt.Sprintf("  … and %d more, none of them worse", left)))
+		}
+		rows -= len(t) + 1
+		lines = append(lines, t...)
+	}
+	return lines
+}
+
+var (
+	workerAlign = []bool{false, true, true, true, true, true, false, false}
+	gpuAlign    = []bool{false, false, true, true, true, true, false, false}
+)
+
+func (v *fleetView) workerRows(width int) [][]string {
+	if len(v.picture.Workers) == 0 {
+		return nil
+	}
+	rows := [][]string{{"worker", "running", "waiting", "KV", "tokens/s", "each", "of a fair share", ""}}
+	for _, w := range v.picture.Workers {
+		row := []string{workerLabel(w.Name, w.Instance), known(w.Running), known(w.Waiting), percentOf(w.KVUsage), known(w.TokensPerS), known(w.PerRequest), shareBar(w.FairShare), sparkline(w.History, min(30, max(0, width-90)))}
+		if w.Gap != "" {
+			row[6] = fmt.Sprintf("unknown for %s: %s", secondsText(w.GapS), w.Gap)
+		}
+		rows = append(rows, v.marked(row, w.Symptoms))
+	}
+	return rows
+}
+
+func (v *fleetView) gpuRows() [][]string {
+	if len(v.picture.GPUs) == 0 {
+		return nil
+	}
+	rows := [][]string{{"GPU", "", "use", "W", "MHz", "°C", "throttle", ""}}
+	gpus := slices.Clone(v.picture.GPUs)
+	// Those that are off come first; the others are sorted by their places.
+	sound := len(gpus)
+	if i := slices.IndexFunc(gpus, func(g judge.GPUPicture) bool { return len(g.Symptoms) == 0 }); i >= 0 {
+		sound = i
+	}
+	slices.SortFunc(gpus[sound:], func(x, y judge.GPUPicture) int {
+		return strings.Compare(gpuLabel(x.Name, x.Node, x.Index), gpuLabel(y.Name, y.Node, y.Index))
+	})
+	for _, g := range gpus {
+		worker := g.Worker
+		if worker != "" {
+			rows[0][1] = "worker"
+		}
+		for _, w := range v.picture.Workers {
+			if w.Name == worker {
+				worker = workerLabel(w.Name, w.Instance)
+			}
+		}
+		row := []string{gpuLabel(g.Name, g.Node, g.Index), worker, percentOf(g.Utilization), known(g.PowerW), known(g.SMClockMHz), known(g.TemperatureC), throttleText(g.Throttle), sparkline(g.History, 15)}
+		if g.Gap != "" {
+			row[6] = fmt.Sprintf("unknown for %s: %s", secondsText(g.GapS), g.Gap)
+		}
+		rows = append(rows, v.marked(row, g.Symptoms))
+	}
+	return rows
+}
+
+// gpuLabel names a GPU by its place, which is shorter than its UUID.
+func gpuLabel(name, node, index string) string {
+	if index == "" {
+		return name
+	}
+	return strings.TrimPrefix(node+"/"+index, "/")
+}
+
+func throttleText(reasons *[]string) string {
+	switch {
+	case reasons == nil:
+		return "not measured"
+	case len(*reasons) == 0:
+		return "none"
+	}
+	return strings.Join(*reasons, ", ")
+}
+
+func (v *fleetView) marked(row []string, symptoms []judge.Symptom) []string {
+	for _, s := range symptoms {
+		if s.Severity == judge.Fail {
+			row[0] = v.paint.red(row[0])
+			return row
+		}
+	}
+	if len(symptoms) > 0 {
+		row[0] = v.paint.yellow(row[0])
+	}
+	return row
+}
+
+// shareBar draws a worker's tokens against those of an even split, which is the
+// middle of the bar.
+func shareBar(share *float64) string {
+	if share == nil {
+		return "–"
+	}
+	const half = 5
+	filled := strings.TrimRight(bar(*share/2, 2*half), " ")
+	return fmt.Sprintf("%-*s %.2f", 2*half, filled, *share)
+}
+
+// aligned sets a table; the first row is its head.
+func aligned(rows [][]string, right []bool) []string {
+	if len(rows) == 0 {
+		return nil
+	}
+	widths := make([]int, len(right))
+	for _, r := range rows {
+		for i, cell := range r {
+			widths[i] = max(widths[i], textWidth(cell))
+		}
+	}
+	lines := make([]string, 0, len(rows))
+	for _, r := range rows {
+		var b strings.Builder
+		for i, cell := range r {
+			pad := strings.Repeat(" ", widths[i]-textWidth(cell))
+			b.WriteString("  ")
+			if right[i] {
+				b.WriteString(pad + cell)
+			} else {
+				b.WriteString(cell + pad)
+			}
+		}
+		lines = append(lines, strings.TrimRight(b.String(), " "))
+	}
+	return lines
+}
+
+// shortTime is a time since the start.
+func shortTime(d time.Duration) string { return d.Round(time.Second).String() }
+
+func secondsText(s float64) string { return short(time.Duration(s * float64(time.Second))) }
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
+// printWatch sums an observation up: the answer first.
+func (a *app) printWatch(s *sightings, p judge.Picture, o *watchOptions) {
+	var b bytes.Buffer
+	paint := a.stdoutPalette()
+	rows := s.tally.Rows()
+	elapsed := s.clock.Now()
+	samples, gaps := 0, 0
+	kinds := map[string]int{}
+	for _, r := range rows {
+		samples += r.Samples
+		gaps += r.Gaps
+		kinds[r.Source]++
+	}
+	var fails, notes []*sighting
+	for _, at := range s.past {
+		if at.Severity == judge.Fail {
+			fails = append(fails, at)
+		} else {
+			notes = append(notes, at)
+		}
+	}
+	switch {
+	case samples == 0:
+		fmt.Fprintf(&b, "%s  no source ever answered\n", paint.yellow("NOT MEASURED"))
+	case len(fails) > 0:
+		fmt.Fprintf(&b, "%s  %s off in %s\n", paint.red("OFF"), plural(len(fails), "thing"), shortTime(elapsed))
+	default:
+		fmt.Fprintf(&b, "%s  nothing was off in %s\n", paint.green("QUIET"), shortTime(elapsed))
+	}
+	about := []string{}
+	for _, k := range []struct{ source, one string }{
+		{spec.SourceWorker, "worker"}, {spec.SourceGPU, "GPU"}, {spec.SourceNode, "node"}, {spec.SourceFrontend, "frontend"},
+	} {
+		if n := kinds[k.source]; n > 0 {
+			about = append(about, plural(n, k.one))
+		}
+	}
+	about = append(about, plural(samples, "sample"), plural(gaps, "gap"))
+	fmt.Fprintf(&b, "     %s\n", strings.Join(about, " · "))
+	for i, list := range [][]*sighting{fails, notes} {
+		mark := []string{paint.red("✗"), paint.yellow("!")}[i]
+		for _, at := range list {
+			when := fmt.Sprintf("%s–%s", shortTime(at.from), shortTime(at.last))
+			if !at.over && at.missed == 0 {
+				when = fmt.Sprintf("%s–now", shortTime(at.from))
+			}
+			writeHanging(&b, fmt.Sprintf("\n  %s %-9s ", mark, when), 14, wrap(at.plain+" ("+at.Finding+")", textColumns-14))
+		}
+	}
+	writeObserved(&b, rows, p)
+	if o.record != "" {
+		fmt.Fprintf(&b, "\n  %-10s%s\n", "written", o.record)
+	}
+	_, _ = a.env.Stdout.Write(b.Bytes()) // the product writer remembers what could not be written
+}
+
+// writeObserved writes a table for each kind of source: how often it answered, and
+// between what its values moved.
+func writeObserved(b *bytes.Buffer, rows []*judge.TallyRow, p judge.Picture) {
+	labels := map[string]string{}
+	for _, w := range p.Workers {
+		labels[w.Name] = workerLabel(w.Name, w.Instance)
+	}
+	for _, g := range p.GPUs {
+		labels[g.Name] = gpuLabel(g.Name, g.Node, g.Index)
+	}
+	for _, table := range []struct {
+		source string
+		head   []string
+		cells  func(*judge.TallyRow) []string
+	}{
+		{spec.SourceWorker, []string{"worker", "answered", "tokens", "running", "waiting", "KV"}, func(r *judge.TallyRow) []string {
+			return []string{grownOf(r, "generated_tokens"), rangeOf(r, "running"), rangeOf(r, "waiting"), percentRange(r, "kv_usage")}
+		}},
+		{spec.SourceGPU, []string{"GPU", "answered", "W", "MHz", "use", "°C", "throttle"}, func(r *judge.TallyRow) []string {
+			return []string{rangeOf(r, "power_w"), rangeOf(r, "sm_clock_mhz"), percentRange(r, "utilization"), rangeOf(r, "temperature_c"), throttled(r)}
+		}},
+		{spec.SourceNode, []string{"node", "answered", "CPU pressure", "memory", "I/O", "load"}, func(r *judge.TallyRow) []string {
+			return []string{percentRange(r, "cpu_pressure"), percentRange(r, "memory_pressure"), percentRange(r, "io_pressure"), rangeOf(r, "load1")}
+		}},
+		{spec.SourceFrontend, []string{"frontend", "answered", "in flight", "queued", "served", "failed", "stalls"}, func(r *judge.TallyRow) []string {
+			return []string{rangeOf(r, "in_flight"), rangeOf(r, "queued"), grownOf(r, "served"), grownOf(r, "failed"), grownOf(r, "stalls")}
+		}},
+	} {
+		lines := [][]string{table.head}
+		right := make([]bool, len(table.head))
+		for i := range right {
+			right[i] = i > 0 && table.head[i] != "throttle"
+		}
+		for _, r := range rows {
+			if r.Source != table.source {
+				continue
+			}
+			answered := fmt.Sprintf("%d of %d", r.Samples, r.Samples+r.Gaps)
+			lines = append(lines, append([]string{cmp.Or(labels[r.Name], r.Name), answered}, table.cells(r)...))
+		}
+		if len(lines) == 1 {
+			continue
+		}
+		b.WriteByte('\n')
+		for _, line := range aligned(lines, right) {
+			b.WriteString(line + "\n")
+		}
+		writeUnmeasured(b, rows, table.source)
+	}
+}
+
+// writeUnmeasured says what is not known of a kind of source, and how what was not
+// told was come by: once, however many say the same.
+func writeUnmeasured(b *bytes.Buffer, rows []*judge.TallyRow, source string) {
+	type fact struct{ kind, field, why string }
+	var facts []fact
+	for _, r := range rows {
+		if r.Source != source {
+			continue
+		}
+		for _, f := range slices.Sorted(maps.Keys(r.NotMeasured)) {
+			facts = append(facts, fact{"not measured", f, r.NotMeasured[f]})
+		}
+		for _, f := range slices.Sorted(maps.Keys(r.Derived)) {
+			facts = append(facts, fact{"derived", f, r.Derived[f]})
+		}
+	}
+	slices.SortFunc(facts, func(x, y fact) int {
+		return cmp.Or(-strings.Compare(x.kind, y.kind), strings.Compare(x.field, y.field), strings.Compare(x.why, y.why))
+	})
+	for _, f := range slices.Compact(facts) {
+		writeHanging(b, fmt.Sprintf("    %s: ", f.kind), 18, wrap(f.field+" ("+f.why+")", textColumns-18))
+	}
+}
+
+// rangeOf is what a value moved between.
+func rangeOf(r *judge.TallyRow, name string) string {
+	return between(r, name, func(v float64) string { return number(roundedRate(v)) })
+}
+
+func percentRange(r *judge.TallyRow, name string) string {
+	text := between(r, name, func(v float64) string {
+		if v *= 100; v < 9.95 && v >= 0.05 {
+			return fmt.Sprintf("%.1f", v)
+		}
+		return fmt.Sprintf("%.0f", v)
+	})
+	if text == "–" {
+		return text
+	}
+	return text + " %"
+}
+
+func between(r *judge.TallyRow, name string, write func(float64) string) string {
+	v, ok := r.Values[name]
+	if !ok {
+		return "–"
+	}
+	low, high := write(v.Min), write(v.Max)
+	if low == high {
+		return low
+	}
+	return low + "–" + high
+}
+
+func grownOf(r *judge.TallyRow, name string) string {
+	v, ok := r.Grown[name]
+	if !ok {
+		return "–"
+	}
+	return number(v)
+}
+
+func throttled(r *judge.TallyRow) string {
+	if r.Throttle == nil {
+		return "not measured"
+	}
+	if len(r.Throttle) == 0 {
+		return "none"
+	}
+	var reasons []string
+	for _, why := range slices.Sorted(maps.Keys(r.Throttle)) {
+		reasons = append(reasons, fmt.Sprintf("%s in %d", why, r.Throttle[why]))
+	}
+	return strings.Join(reasons, ", ")
+}

@@ -1,0 +1,70 @@
+package observe
+
+import (
+	"fmt"
+
+	"aicr/internal/spec"
+)
+
+// Frontend is the metrics page of a frontend.
+func Frontend(c *Client, url string) Source {
+	return c.at(spec.SourceFrontend, url, "", Labels{}, &frontendPage{})
+}
+
+// frontendPage reads the metrics page of Dynamo's frontend.
+type frontendPage struct{ parser }
+
+var frontendNames = namesOf(frontendInFlight, frontendQueued, frontendRequests, frontendTokens, frontendStalls, frontendBusy)
+
+var errNotAFrontend = fmt.Errorf("%w: nothing begins with dynamo_frontend_", ErrNoSuchPage)
+
+func (f *frontendPage) read(text []byte) ([]spec.Sample, error) {
+	p, err := f.parse(text, frontendNames)
+	if err != nil {
+		return nil, err
+	}
+	if len(p) == 0 {
+		return nil, errNotAFrontend
+	}
+	fs := &spec.FrontendSample{}
+	s := spec.Sample{Source: spec.SourceFrontend, Frontend: fs}
+	for _, v := range []struct {
+		value value
+		into  **float64
+	}{
+		{frontendInFlight, &fs.InFlight},
+		{frontendQueued, &fs.Queued},
+		{frontendTokens, &fs.Tokens},
+		{frontendStalls, &fs.Stalls},
+	} {
+		if *v.into = sum(v.value.in(p)); *v.into == nil {
+			notMeasured(&s, v.value.field, v.value.absent("the frontend"))
+		}
+	}
+	// Dynamo tells the ratio per mille.
+	if fs.Busy = scaled(greatest(frontendBusy.in(p)), 1e-3); fs.Busy == nil {
+		notMeasured(&s, frontendBusy.field, frontendBusy.absent("the frontend"))
+	}
+	ended := frontendRequests.in(p)
+	if sum(ended) == nil {
+		// The series begins with the first request that ends.
+		for _, field := range []string{"served", "failed", frontendRequests.field} {
+			notMeasured(&s, field, frontendRequests.absent("the frontend")+", as before its first request")
+		}
+		return []spec.Sample{s}, nil
+	}
+	fs.Served, fs.Failed, fs.Outcomes = new(float64), new(float64), map[string]float64{}
+	for _, one := range ended {
+		outcome := one.labels["status"]
+		if outcome == "success" {
+			*fs.Served += one.value
+		} else {
+			*fs.Failed += one.value
+			if kind := one.labels["error_type"]; kind != "" {
+				outcome = kind
+			}
+		}
+		fs.Outcomes[outcome] += one.value
+	}
+	return []spec.Sample{s}, nil
+}

@@ -1,0 +1,97 @@
+package observe
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"aicr/internal/spec"
+)
+
+// nodes reads pages that are a second apart.
+func nodes(t *testing.T, reader pageReader, clock *ticking, pages ...string) []spec.Sample {
+	t.Helper()
+	var all []spec.Sample
+	for _, page := range pages {
+		got, err := reader.read([]byte(page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, got...)
+		clock.at = clock.at.Add(time.Second)
+	}
+	return all
+}
+
+func TestNodeExporterPage(t *testing.T) {
+	first := string(recorded(t, "node_exporter.txt"))
+	later := strings.NewReplacer("4787.349623", "4787.599623", "73.182258", "73.682258").Replace(first)
+	clock := newTicking()
+	got := nodes(t, &nodePage{clock: clock.now}, clock, first, later)
+	want := []spec.Sample{
+		{
+			Source: "node", Name: "gpu-node-1", NotMeasured: all(firstPage, "cpu_pressure", "memory_pressure", "io_pressure"),
+			Node: &spec.NodeSample{Load1: f(1.27)},
+		},
+		{Source: "node", Name: "gpu-node-1", Node: &spec.NodeSample{CPUPressure: f(0.25), MemoryPressure: f(0), IOPressure: f(0.5), Load1: f(1.27)}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestNodesThatTellLess(t *testing.T) {
+	const noLoad = "the node exporter has no node_load1"
+	cadvisor := string(recorded(t, "cadvisor.txt"))
+	later := strings.NewReplacer("4787.349623", "4787.849623", "11.2", "12.2").Replace(cadvisor)
+	for _, tc := range []struct {
+		rule  string
+		pages []string
+		want  spec.Sample // of the last page
+	}{
+		{"an exporter on a kernel without PSI", []string{"node_load1 3\n", "node_load1 4\n"}, spec.Sample{
+			NotMeasured: map[string]string{
+				"cpu_pressure":    "the node exporter has no node_pressure_cpu_waiting_seconds_total",
+				"memory_pressure": "the node exporter has no node_pressure_memory_waiting_seconds_total",
+				"io_pressure":     "the node exporter has no node_pressure_io_waiting_seconds_total",
+			},
+			Node: &spec.NodeSample{Load1: f(4)},
+		}},
+		{"cAdvisor's root container is the node", []string{cadvisor, later}, spec.Sample{
+			NotMeasured: map[string]string{"load1": noLoad},
+			Node:        &spec.NodeSample{CPUPressure: f(0.5), MemoryPressure: f(0), IOPressure: f(0)},
+		}},
+		{"cAdvisor that has not read anew says nothing", []string{cadvisor, later, later}, spec.Sample{
+			NotMeasured: map[string]string{"load1": noLoad, "cpu_pressure": notNewer, "memory_pressure": notNewer, "io_pressure": notNewer},
+			Node:        &spec.NodeSample{},
+		}},
+		{"cAdvisor's next reading counts from its last, not from the page before", []string{cadvisor, cadvisor, later}, spec.Sample{
+			NotMeasured: map[string]string{"load1": noLoad},
+			Node:        &spec.NodeSample{CPUPressure: f(0.25), MemoryPressure: f(0), IOPressure: f(0)},
+		}},
+		{"a counter that is no time is absent", []string{"node_load1 NaN\nnode_pressure_cpu_waiting_seconds_total -1\n"}, spec.Sample{
+			NotMeasured: map[string]string{
+				"cpu_pressure":    "the node exporter has no node_pressure_cpu_waiting_seconds_total",
+				"memory_pressure": "the node exporter has no node_pressure_memory_waiting_seconds_total",
+				"io_pressure":     "the node exporter has no node_pressure_io_waiting_seconds_total",
+				"load1":           noLoad,
+			},
+			Node: &spec.NodeSample{},
+		}},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			clock := newTicking()
+			got := nodes(t, &nodePage{clock: clock.now}, clock, tc.pages...)
+			tc.want.Source = "node"
+			if diff := cmp.Diff(tc.want, got[len(got)-1]); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := (&nodePage{clock: time.Now}).read([]byte("up 1\n")); !errors.Is(err, errNotANode) {
+		t.Errorf("a page of something else gives %v", err)
+	}
+}

@@ -1,0 +1,335 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"aicr/internal/spec"
+)
+
+// Observer asks sources, each on a schedule of its own, so that one that hangs
+// delays nobody else's samples.
+type Observer struct {
+	clock  Clock
+	period time.Duration
+	sink   Sink
+
+	queue     chan any // spec.Sample or spec.Event
+	delivered chan struct{}
+	watching  sync.WaitGroup
+
+	mu      sync.Mutex
+	sources map[string]context.CancelFunc
+	closed  bool
+}
+
+// backlog is how many samples may wait for a sink that is busy. When it is full,
+// sources wait, and what they miss becomes a gap.
+const backlog = 4096
+
+// New starts an observer without sources. Close ends it.
+func New(clock Clock, period time.Duration, sink Sink) *Observer {
+	o := &Observer{
+		clock: clock, period: period, sink: sink,
+		queue: make(chan any, backlog), delivered: make(chan struct{}),
+		sources: map[string]context.CancelFunc{},
+	}
+	go func() {
+		defer close(o.delivered)
+		for said := range o.queue {
+			switch said := said.(type) {
+			case spec.Sample:
+				o.sink.Sample(said)
+			case spec.Event:
+				o.sink.Event(said)
+			}
+		}
+	}()
+	return o
+}
+
+// Set observes these sources from now on, and no others. One that was observed
+// before goes on undisturbed.
+func (o *Observer) Set(ctx context.Context, sources []Source) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	wanted := map[string]bool{}
+	for _, s := range sources {
+		key := fmt.Sprintf("%s %s %+v", s.Kind, s.Instance, s.Labels)
+		if wanted[key] {
+			continue
+		}
+		wanted[key] = true
+		if o.sources[key] != nil {
+			continue
+		}
+		watched, stop := context.WithCancel(ctx)
+		o.sources[key] = stop
+		w := &watch{o: o, source: s, names: map[string]*known{}}
+		o.watching.Go(func() {
+			if s.Follower != nil {
+				w.follow(watched)
+			} else {
+				w.poll(watched)
+			}
+		})
+	}
+	for key, stop := range o.sources {
+		if !wanted[key] {
+			stop()
+			delete(o.sources, key)
+		}
+	}
+}
+
+// Close ends all observation. What was observed has reached the sink when it
+// returns.
+func (o *Observer) Close() {
+	o.mu.Lock()
+	o.closed = true
+	for _, stop := range o.sources {
+		stop()
+	}
+	o.mu.Unlock()
+	o.watching.Wait()
+	close(o.queue)
+	<-o.delivered
+}
+
+// watch is the observation of one source.
+type watch struct {
+	o      *Observer
+	source Source
+
+	mu    sync.Mutex
+	names map[string]*known
+	why   string // a follower says nothing, when it does not
+}
+
+// known is a thing that the source has told of.
+type known struct {
+	heard                time.Duration // when it was last told of
+	notMeasured, derived map[string]string
+}
+
+// poll asks about once a period. The moments stay on a grid of their own, so that
+// slow answers do not make the samples fewer, and are jittered, so that a fleet
+// is not asked at once nor in step with what it does by itself.
+func (w *watch) poll(ctx context.Context) {
+	period := w.o.period
+	begin := w.o.clock.Now() + rand.N(period/2)
+	for slot := time.Duration(0); ; slot++ {
+		due := begin + slot*period + rand.N(period/10)
+		if !sleep(ctx, due-w.o.clock.Now()) {
+			return
+		}
+		if missed := (w.o.clock.Now() - due) / period; missed > 0 {
+			// Whoever stopped this program stopped the samples, not the servers.
+			for range missed {
+				w.gap(due, 0, fmt.Sprintf("the observer itself was late by %s", missed*period))
+				due += period
+				slot++
+			}
+		}
+		w.ask(ctx)
+	}
+}
+
+func (w *watch) ask(ctx context.Context) {
+	timeout := timeoutOf(w.o.period)
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	began := w.o.clock.Now()
+	samples, err := w.source.Reader.Read(limited)
+	took := w.o.clock.Now() - began
+	middle := began + took/2
+	switch {
+	case ctx.Err() != nil:
+		return
+	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
+		w.gap(middle, took, fmt.Sprintf("no answer in %s", timeout))
+	case err != nil:
+		w.gap(middle, took, err.Error())
+	case took > w.o.period:
+		w.gap(middle, took, fmt.Sprintf("the answer was late: it took %s", took.Round(time.Millisecond)))
+	default:
+		w.told(middle, took, samples)
+	}
+}
+
+// told passes on what a page says, and what it no longer does.
+func (w *watch) told(at, took time.Duration, samples []spec.Sample) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := map[string]bool{}
+	for _, s := range samples {
+		now[w.say(at, took, s)] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.names)) {
+		if now[name] {
+			continue
+		}
+		w.put(spec.Sample{T: int64(at), Took: int64(took), Source: w.source.Kind, Name: name, Gap: "no longer on the page"})
+		if w.source.Kind != spec.SourceGPU {
+			delete(w.names, name) // a worker that starts anew has another name; a GPU that is gone is missed
+		}
+	}
+}
+
+// say passes on one sample and returns the name it goes by.
+func (w *watch) say(at, took time.Duration, s spec.Sample) string {
+	s.T, s.Took, s.Source = int64(at), int64(took), w.source.Kind
+	s.Name = w.name(s.Name)
+	if s.Worker != nil {
+		s.Worker.Pod = cmp.Or(w.source.Labels.Pod, s.Worker.Pod)
+		s.Worker.GPU = cmp.Or(w.source.Labels.GPU, s.Worker.GPU)
+	}
+	k := w.names[s.Name]
+	if k == nil {
+		k = &known{}
+		w.names[s.Name] = k
+	} else if maps.Equal(k.notMeasured, s.NotMeasured) && maps.Equal(k.derived, s.Derived) {
+		s.NotMeasured, s.Derived = nil, nil // said before
+	}
+	if s.NotMeasured != nil || s.Derived != nil {
+		k.notMeasured, k.derived = s.NotMeasured, s.Derived
+	}
+	k.heard = at
+	w.put(s)
+	return s.Name
+}
+
+// name is what a thing goes by. An engine of several keeps its number behind a
+// name that was given.
+func (w *watch) name(told string) string {
+	given := w.source.Labels.Name
+	if i := strings.LastIndexByte(told, '/'); i >= 0 && given != "" {
+		return given + told[i:]
+	}
+	return cmp.Or(given, told, w.source.Instance)
+}
+
+// gap says that there is no sample of anything that the source tells of.
+func (w *watch) gap(at, took time.Duration, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := spec.Sample{T: int64(at), Took: int64(took), Source: w.source.Kind, Gap: why}
+	if len(w.names) == 0 {
+		s.Name = cmp.Or(w.source.Labels.Name, w.source.Instance)
+		w.put(s)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.names)) {
+		s.Name = name
+		w.put(s)
+	}
+}
+
+func (w *watch) put(s spec.Sample) {
+	s.Instance = w.source.Instance
+	w.o.queue <- s
+}
+
+// again is how long after its end a follower is started anew.
+const again = 5 * time.Second
+
+// follow listens until ctx ends. Between two starts, and when a source that
+// should speak every period is silent, there are gaps.
+func (w *watch) follow(ctx context.Context) {
+	var watchdog sync.WaitGroup
+	defer watchdog.Wait()
+	if w.source.Kind == spec.SourceGPU {
+		watchdog.Go(func() { w.miss(ctx) })
+	}
+	for {
+		w.silent("nothing was said for over a period")
+		err := w.source.Follower.Follow(ctx, Tell{
+			Sample: func(s spec.Sample) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.say(w.o.clock.Now(), 0, s)
+			},
+			Event: func(e spec.Event) {
+				e.T = w.o.clock.Now().Seconds()
+				e.Source = cmp.Or(e.Source, w.source.Instance)
+				w.o.queue <- e
+			},
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		why := "it ended"
+		if err != nil {
+			why = oneLine(err.Error())
+		}
+		if w.source.Kind != spec.SourceGPU {
+			w.ended(why)
+			return // a log that has ended has said all it had to say
+		}
+		w.silent(why)
+		w.gap(w.o.clock.Now(), 0, why)
+		if !sleep(ctx, again) {
+			return
+		}
+	}
+}
+
+// ended says that there will be no more. It is a gap only where nothing was said
+// before: the end of a log is not that of its server.
+func (w *watch) ended(why string) {
+	now := w.o.clock.Now()
+	w.o.queue <- spec.Event{T: now.Seconds(), Kind: spec.EventLog, Source: w.source.Instance, Reason: "ended", Text: why}
+	w.mu.Lock()
+	quiet := len(w.names) == 0
+	w.mu.Unlock()
+	if quiet {
+		w.gap(now, 0, why)
+	}
+}
+
+func (w *watch) silent(why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.why = why
+}
+
+// miss makes a gap of every period in which a thing that was told of is not.
+func (w *watch) miss(ctx context.Context) {
+	period := w.o.period
+	for sleep(ctx, period) {
+		now := w.o.clock.Now()
+		w.mu.Lock()
+		for _, name := range slices.Sorted(maps.Keys(w.names)) {
+			if now-w.names[name].heard > period*3/2 {
+				w.put(spec.Sample{T: int64(now), Source: w.source.Kind, Name: name, Gap: w.why})
+			}
+		}
+		w.mu.Unlock()
+	}
+}
+
+// sleep waits, and reports whether it was not ended before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,193 @@
+package observe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// maxLine is how long a line of a metrics page may be.
+const maxLine = 64 << 10
+
+// page is what is wanted of a metrics page in Prometheus' text format, by the
+// name that stands at the start of the line.
+type page map[string][]series
+
+type series struct {
+	labels map[string]string
+	value  float64
+}
+
+var (
+	errNoMetrics = errors.New("not a metrics page")
+	errCutShort  = errors.New("the page ends in the middle of a line")
+)
+
+// parser reads the pages of one source, one after the other.
+type parser struct {
+	text *expfmt.TextParser
+	kept bytes.Buffer // the lines that are wanted
+}
+
+// parse parses the lines whose names are wanted. The others, which are most
+// of a page, are only looked at: a fleet's pages are read every second.
+func (r *parser) parse(text []byte, wanted names) (page, error) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return page{}, nil // an exporter that has nothing to tell yet
+	}
+	if text[len(text)-1] != '\n' {
+		return nil, errCutShort
+	}
+	r.kept.Reset()
+	metrics := 0
+	var last []byte // the name of the line before: a histogram has dozens of the same
+	wants := false
+	for rest := text; len(rest) > 0; {
+		end := bytes.IndexByte(rest, '\n') + 1
+		line := rest[:end]
+		rest = rest[end:]
+		if len(line) > maxLine {
+			return nil, fmt.Errorf("a line is longer than %d KiB", maxLine>>10)
+		}
+		if n := len(last); n == 0 || !bytes.HasPrefix(line, last) || line[n] != '{' {
+			name, ok := lineName(line)
+			if !ok {
+				continue
+			}
+			if !model.LegacyValidation.IsValidMetricName(string(name)) {
+				return nil, errNoMetrics
+			}
+			last, wants = name, wanted.has(name)
+		}
+		metrics++
+		if wants {
+			r.kept.Write(line)
+		}
+	}
+	if metrics == 0 {
+		return page{}, nil
+	}
+	if r.text == nil {
+		text := expfmt.NewTextParser(model.LegacyValidation)
+		r.text = &text
+	}
+	families, err := r.text.TextToMetricFamilies(&r.kept)
+	if err != nil {
+		return nil, fmt.Errorf("not a metrics page: %w", err)
+	}
+	p := make(page, len(families))
+	for name, family := range families {
+		for _, m := range family.GetMetric() {
+			labels := make(map[string]string, len(m.GetLabel()))
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			// Without the comments, which are not kept, nothing has a type.
+			p[name] = append(p[name], series{labels, m.GetUntyped().GetValue()})
+		}
+	}
+	return p, nil
+}
+
+// lineName is the name that a line begins with; a comment and an empty line have
+// none.
+func lineName(line []byte) ([]byte, bool) {
+	line = bytes.TrimLeft(line, " \t")
+	if len(line) == 0 || line[0] == '#' || line[0] == '\n' || line[0] == '\r' {
+		return nil, false
+	}
+	if end := bytes.IndexAny(line, "{ \t\r\n"); end >= 0 {
+		line = line[:end]
+	}
+	return line, true
+}
+
+// matching is the series of a name that have these labels.
+func (p page) matching(name string, labels map[string]string) []series {
+	var found []series
+	for _, s := range p[name] {
+		if s.has(labels) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func (s series) has(labels map[string]string) bool {
+	for name, value := range labels {
+		if s.labels[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// firstLabel is the value of the first of these labels that a series has.
+func (s series) firstLabel(names ...string) string {
+	for _, name := range names {
+		if v := s.labels[name]; v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// sum adds up the values of several series; nothing when there are none, or when
+// one of them is no number.
+func sum(all []series) *float64 {
+	if len(all) == 0 {
+		return nil
+	}
+	total := 0.0
+	for _, s := range all {
+		total += s.value
+	}
+	return number(total)
+}
+
+// greatest is the largest value of several series.
+func greatest(all []series) *float64 {
+	if len(all) == 0 {
+		return nil
+	}
+	return number(slices.MaxFunc(all, func(a, b series) int {
+		switch {
+		case a.value < b.value:
+			return -1
+		case a.value > b.value:
+			return 1
+		}
+		return 0
+	}).value)
+}
+
+// number is a value that was measured. NaN and infinity stand for nothing that
+// a server has.
+func number(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+// scaled is a value in another unit; nothing stays nothing.
+func scaled(v *float64, by float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	return number(*v * by)
+}
+
+// wordy joins names as a sentence does.
+func wordy(names []string, and string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " " + and + " " + names[len(names)-1]
+}

@@ -1,0 +1,179 @@
+package proof
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"aicr/internal/spec"
+)
+
+const (
+	workers  = 64
+	gpus     = 64
+	observes = 20 * time.Second
+
+	mostCPU    = 0.05 // of a core
+	mostMemory = 60 << 20
+)
+
+// servesPages is set for the process that is the fleet, so that its cost is not
+// counted as the observer's.
+const servesPages = "AICR_PROOF_SERVES_PAGES"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(servesPages) != "" {
+		if err := servePages(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// servePages serves the recorded page of a real worker on a port for each, and
+// one page of a DCGM exporter for all GPUs, with counters that move. It prints
+// where, and ends with its standard input.
+func servePages() error {
+	page, err := os.ReadFile("../testdata/worker_during_load.txt")
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	serve := func(render func(moved int) []byte) (string, error) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+			_, _ = w.Write(render(int(time.Since(start).Milliseconds())))
+		}))
+		return "http://" + l.Addr().String() + "/metrics", nil
+	}
+	for i := range workers {
+		url, err := serve(func(moved int) []byte {
+			text := bytes.ReplaceAll(page, []byte("d6482609b5ac09b5"), fmt.Appendf(nil, "d6482609b5ac%04x", i))
+			return bytes.ReplaceAll(text, []byte(`vllm:inter_token_latency_seconds_count{engine="0",model_name="tiny"} 37463`),
+				fmt.Appendf(nil, `vllm:inter_token_latency_seconds_count{engine="0",model_name="tiny"} %d`, 37463+moved))
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Println(url)
+	}
+	url, err := serve(dcgmPage)
+	if err != nil {
+		return err
+	}
+	fmt.Println(url)
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	return nil
+}
+
+// dcgmPage has the fields that a DCGM exporter has by default, for every GPU.
+func dcgmPage(moved int) []byte {
+	var b bytes.Buffer
+	for _, field := range []string{
+		"SM_CLOCK", "MEM_CLOCK", "MEMORY_TEMP", "GPU_TEMP", "POWER_USAGE", "TOTAL_ENERGY_CONSUMPTION", "PCIE_REPLAY_COUNTER", "GPU_UTIL",
+		"MEM_COPY_UTIL", "ENC_UTIL", "DEC_UTIL", "XID_ERRORS", "FB_FREE", "FB_USED", "FB_RESERVED", "UNCORRECTABLE_REMAPPED_ROWS", "CORRECTABLE_REMAPPED_ROWS",
+		"ROW_REMAP_FAILURE", "NVLINK_BANDWIDTH_TOTAL",
+	} {
+		name := "DCGM_FI_DEV_" + field
+		fmt.Fprintf(&b, "# TYPE %s gauge\n", name)
+		for i := range gpus {
+			fmt.Fprintf(&b, "%s{gpu=\"%d\",UUID=\"GPU-%08x-0000-0000-0000-000000000000\",pci_bus_id=\"00000000:%02X:00.0\",device=\"nvidia%d\",modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"node-%d\",container=\"main\",namespace=\"dynamo\",pod=\"decode-%d\"} %d\n",
+				name, i%8, i, i%8, i%8, i/8, i, (moved/1000+i)%97)
+		}
+	}
+	return b.Bytes()
+}
+
+func TestAFleetIsObservedForATwentiethOfACore(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "aicr")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "aicr/cmd/aicr").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	fleet := exec.CommandContext(t.Context(), os.Args[0])
+	fleet.Env = append(os.Environ(), servesPages+"=1")
+	fleet.Stderr = os.Stderr
+	in, err := fleet.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := fleet.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fleet.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close(); _ = fleet.Wait() }()
+	var urls []string
+	for lines := bufio.NewScanner(out); len(urls) < workers+1 && lines.Scan(); {
+		urls = append(urls, lines.Text())
+	}
+	if len(urls) != workers+1 {
+		t.Fatalf("the fleet has %d pages", len(urls))
+	}
+	list := filepath.Join(dir, "workers.txt")
+	if err := os.WriteFile(list, []byte(strings.Join(urls[:workers], "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	record := filepath.Join(dir, "record")
+	watch := exec.CommandContext(t.Context(), program, "watch", "--worker-metrics", list, "--gpu-metrics", urls[workers], "--record", record, "--duration", observes.String())
+	began := time.Now()
+	if said, err := watch.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	wall := time.Since(began)
+	cpu := watch.ProcessState.UserTime() + watch.ProcessState.SystemTime()
+	share := cpu.Seconds() / wall.Seconds()
+	memory := watch.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+	samples, gaps := count(t, filepath.Join(record, "series.jsonl"))
+	t.Logf("%d workers and %d GPUs at 1 Hz for %s: %.2f %% of a core (%.2f CPU-s), %.1f MB at most, %d samples, %d gaps",
+		workers, gpus, wall.Round(time.Second), 100*share, cpu.Seconds(), float64(memory)/(1<<20), samples, gaps)
+	if share > mostCPU {
+		t.Errorf("%.1f %% of a core, at most %.0f %% is promised", 100*share, 100*mostCPU)
+	}
+	if memory > mostMemory {
+		t.Errorf("%d MB, at most %d MB is promised", memory>>20, mostMemory>>20)
+	}
+	// A machine that is busy otherwise may be late; what it missed is then a gap.
+	if want := (workers + gpus) * (int(observes/time.Second) - 1); samples+gaps < want || samples < want*9/10 {
+		t.Errorf("%d samples and %d gaps, want %d in all", samples, gaps, want)
+	}
+}
+
+func count(t *testing.T, path string) (samples, gaps int) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var s spec.Sample
+		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Gap != "" {
+			gaps++
+		} else {
+			samples++
+		}
+	}
+	return samples, gaps
+}
