@@ -7,6 +7,7 @@ COMMIT     ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 FUZZTIME   ?= 10s
 TESTFLAGS  ?=
 BENCHFLAGS ?=
+INTEROPFLAGS ?=
 
 # Every fuzz target, as package:function. internal/arch checks that this list
 # and the tree agree.
@@ -29,10 +30,10 @@ FUZZ := \
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit proof fuzz conformance lint fmt docs demo bench faithful clean
+.PHONY: help build test unit proof fuzz conformance interop interop-lock lint fmt docs demo bench faithful clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the one static binary, bin/aicr
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/aicr ./cmd/aicr
@@ -53,7 +54,7 @@ unit: ## vet and test, with the race detector where there is a C compiler
 		echo '*** NO C COMPILER: TESTING WITHOUT THE RACE DETECTOR ***' >&2; \
 		race=; export CGO_ENABLED=0; \
 	fi; \
-	packages=$$(go list ./... | grep -v -e '/proof$$' -e '/faithful$$'); \
+	packages=$$(go list ./... | grep -v -e '/proof$$' -e '/faithful$$' -e '/interop$$'); \
 	echo "go test $$race -p 1 $(TESTFLAGS) ./..."; \
 	go test $$race -run '^$$' $$packages >/dev/null 2>&1; \
 	go test $$race -p 1 $(TESTFLAGS) $$packages || exit 1; \
@@ -77,6 +78,14 @@ fuzz: ## fuzz each target for FUZZTIME (10s)
 # The program is built by the test, which the test cache knows nothing of.
 conformance: ## hold aicr sim serve against the official OpenAI client
 	cd test/openai && go vet ./... && go test -count 1 ./...
+
+# Installs Dynamo and AIPerf from PyPI into .cache/interop, by the hashes of
+# requirements.txt; INTEROPFLAGS go to go test.
+interop: ## hold aicr against the real Dynamo and the real AIPerf
+	test/interop/run.sh $(INTEROPFLAGS)
+
+interop-lock: ## write the lock file of interop anew, with the oldest Python that it serves
+	python3.11 test/interop/lock.py
 
 lint: ## run the linters of .golangci.yml; the first time builds them, for minutes
 	$(LINT) run ./...

@@ -29,6 +29,7 @@ type room struct {
 var house = map[string]room{
 	"cmd":  {imports: []string{"cli"}, os: true, cluster: true},
 	"hack": {imports: []string{"*"}, os: true, cluster: true},
+	"test": {imports: []string{"*"}, os: true},
 
 	"cli":     {imports: []string{"*"}, os: true, cluster: true},
 	"checks":  {imports: []string{"spec", "load", "observe", "judge", "kube"}, cluster: true},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/common/expfmt"
@@ -29,23 +30,37 @@ var (
 	errCutShort  = errors.New("the page ends in the middle of a line")
 )
 
-// parser reads the pages of one source, one after the other.
+// parser reads the pages of one source, one after the other. What stands before
+// the value of a line hardly ever changes from page to page, so it is parsed once
+// and known by its bytes from then on: a fleet's pages are read every second.
 type parser struct {
-	text *expfmt.TextParser
-	kept bytes.Buffer // the lines that are wanted
+	text  *expfmt.TextParser
+	known map[string]head
 }
 
-// parse parses the lines whose names are wanted. The others, which are most
-// of a page, are only looked at: a fleet's pages are read every second.
+// head is what a line says before its value.
+type head struct {
+	name   string
+	labels map[string]string
+}
+
+// mostHeads is how many are remembered. A page whose labels change each time must
+// not fill the memory.
+const mostHeads = 16 << 10
+
+// parse reads the lines whose names are wanted. The others, which are most of a
+// page, are only looked at.
 func (r *parser) parse(text []byte, wanted names) (page, error) {
+	p := page{}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return page{}, nil // an exporter that has nothing to tell yet
+		return p, nil // an exporter that has nothing to tell yet
 	}
 	if text[len(text)-1] != '\n' {
 		return nil, errCutShort
 	}
-	r.kept.Reset()
-	metrics := 0
+	if len(r.known) > mostHeads {
+		r.known = nil
+	}
 	var last []byte // the name of the line before: a histogram has dozens of the same
 	wants := false
 	for rest := text; len(rest) > 0; {
@@ -65,34 +80,68 @@ func (r *parser) parse(text []byte, wanted names) (page, error) {
 			}
 			last, wants = name, wanted.has(name)
 		}
-		metrics++
-		if wants {
-			r.kept.Write(line)
+		if !wants {
+			continue
 		}
+		before, after := halves(line)
+		h, known := r.known[string(before)]
+		value, plain := plainValue(after)
+		if !known || !plain {
+			var err error
+			if h, value, err = r.line(line); err != nil {
+				return nil, fmt.Errorf("not a metrics page: %w", err)
+			}
+			if r.known == nil {
+				r.known = map[string]head{}
+			}
+			r.known[string(before)] = h
+		}
+		p[h.name] = append(p[h.name], series{h.labels, value})
 	}
-	if metrics == 0 {
-		return page{}, nil
-	}
+	return p, nil
+}
+
+// line parses one that is not known yet.
+func (r *parser) line(line []byte) (head, float64, error) {
 	if r.text == nil {
 		text := expfmt.NewTextParser(model.LegacyValidation)
 		r.text = &text
 	}
-	families, err := r.text.TextToMetricFamilies(&r.kept)
+	families, err := r.text.TextToMetricFamilies(bytes.NewReader(line))
 	if err != nil {
-		return nil, fmt.Errorf("not a metrics page: %w", err)
+		return head{}, 0, err
 	}
-	p := make(page, len(families))
 	for name, family := range families {
 		for _, m := range family.GetMetric() {
 			labels := make(map[string]string, len(m.GetLabel()))
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			// Without the comments, which are not kept, nothing has a type.
-			p[name] = append(p[name], series{labels, m.GetUntyped().GetValue()})
+			return head{name, labels}, m.GetUntyped().GetValue(), nil // a line by itself has no type
 		}
 	}
-	return p, nil
+	return head{}, 0, errNoMetrics
+}
+
+// halves cuts a line before its value. What follows the labels is numbers, so that
+// the last brace is the one that ends them.
+func halves(line []byte) (before, after []byte) {
+	end := bytes.LastIndexByte(line, '}') + 1
+	if end == 0 {
+		end = max(0, bytes.IndexAny(line, " \t"))
+	}
+	return line[:end], line[end:]
+}
+
+// plainValue reads a number that stands alone and is written as every exporter
+// does; anything else is left to the parser.
+func plainValue(text []byte) (v float64, ok bool) {
+	text = bytes.Trim(text, " \t\n")
+	if len(text) == 0 || bytes.ContainsAny(text, " \t\rpPxX_") {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(string(text), 64)
+	return v, err == nil
 }
 
 // lineName is the name that a line begins with; a comment and an empty line have
