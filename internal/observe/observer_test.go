@@ -277,13 +277,18 @@ func TestLabelsOfWhoeverNamedTheSourceComeFirst(t *testing.T) {
 			return []spec.Sample{{Name: "77", Worker: &spec.WorkerSample{Pod: "said by the page"}}}, nil
 		})
 		s.Labels = Labels{Name: "decode-3", Pod: "pod-3", GPU: "GPU-3"}
-		for _, got := range observe(t, 3*time.Second, s).of("decode-3") {
-			if got.Worker.Pod != "pod-3" || got.Worker.GPU != "GPU-3" {
-				t.Errorf("%+v", got.Worker)
-			}
-			return
+		got := observe(t, 3*time.Second, s).of("decode-3")
+		if len(got) == 0 || got[0].Worker.Pod != "pod-3" || got[0].Worker.GPU != "GPU-3" {
+			t.Errorf("%+v", got)
 		}
-		t.Error("it goes by another name")
+		several := worker("w:1", func(context.Context, int) ([]spec.Sample, error) {
+			return []spec.Sample{{Name: "77/0", Worker: &spec.WorkerSample{}}, {Name: "77/1", Worker: &spec.WorkerSample{}}}, nil
+		})
+		several.Labels.Name = "decode-3"
+		k := observe(t, 3*time.Second, several)
+		if len(k.of("decode-3/0")) == 0 || len(k.of("decode-3/1")) == 0 {
+			t.Error("a name that is given makes one of several engines")
+		}
 	})
 }
 

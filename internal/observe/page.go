@@ -112,13 +112,15 @@ func (r *parser) line(line []byte) (head, float64, error) {
 		return head{}, 0, err
 	}
 	for name, family := range families {
-		for _, m := range family.GetMetric() {
-			labels := make(map[string]string, len(m.GetLabel()))
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			return head{name, labels}, m.GetUntyped().GetValue(), nil // a line by itself has no type
+		if len(family.GetMetric()) != 1 {
+			continue
 		}
+		m := family.GetMetric()[0]
+		labels := make(map[string]string, len(m.GetLabel()))
+		for _, l := range m.GetLabel() {
+			labels[l.GetName()] = l.GetValue()
+		}
+		return head{name, labels}, m.GetUntyped().GetValue(), nil // a line by itself has no type
 	}
 	return head{}, 0, errNoMetrics
 }

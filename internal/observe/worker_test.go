@@ -20,7 +20,7 @@ func recorded(t testing.TB, name string) []byte {
 	return text
 }
 
-func f(v float64) *float64 { return &v }
+var f = func(v float64) *float64 { return &v }
 
 const firstAndGaps = "the counts of the worker's first-token and inter-token times, since it has no vllm:generation_tokens_total"
 

@@ -56,10 +56,11 @@ func servePages() error {
 		if err != nil {
 			return "", err
 		}
-		go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 			_, _ = w.Write(render(int(time.Since(start).Milliseconds())))
-		}))
+		})}
+		go func() { _ = server.Serve(l) }()
 		return "http://" + l.Addr().String() + "/metrics", nil
 	}
 	for i := range workers {
@@ -71,13 +72,13 @@ func servePages() error {
 		if err != nil {
 			return err
 		}
-		fmt.Println(url)
+		fmt.Fprintln(os.Stdout, url)
 	}
 	url, err := serve(dcgmPage)
 	if err != nil {
 		return err
 	}
-	fmt.Println(url)
+	fmt.Fprintln(os.Stdout, url)
 	_, _ = os.Stdin.Read(make([]byte, 1))
 	return nil
 }
