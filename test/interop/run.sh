@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Installs what requirements.txt locks, and runs the interop suite with it.
+# `make interop` calls it; arguments go to go test, such as -run Agree.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+lock=test/interop/requirements.txt
+home=$PWD/.cache/interop
+venv=$home/venv
+
+# AIPerf 0.13.0 takes these Pythons and no others.
+usable='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))'
+python=
+for candidate in python3 python3.13 python3.12 python3.11; do
+	if "$candidate" -c "$usable" >/dev/null 2>&1; then
+		python=$candidate
+		break
+	fi
+done
+if [ -z "$python" ]; then
+	{
+		echo
+		echo '*******************************************************************'
+		echo '***  INTEROP WAS NOT RUN: no Python 3.11 to 3.13 with venv and  ***'
+		echo '***  pip was found. Nothing has been held against real software. ***'
+		echo '*******************************************************************'
+	} >&2
+	exit 0
+fi
+
+# A venv knows its own path and its Python. The stamp is written last, so that
+# an installation that was broken off is made anew.
+mkdir -p "$home"
+stamp="$("$python" -c 'import sys; print(sys.version)') $venv $("$python" -c '
+import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest())' "$lock")"
+if [ ! -f "$venv/stamp" ] || [ "$(cat "$venv/stamp")" != "$stamp" ]; then
+	echo "installing $(grep -c == "$lock") packages into .cache/interop, once" >&2
+	rm -rf "$venv"
+	"$python" -m venv "$venv"
+	"$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+		--require-hashes --no-deps --only-binary :all: -r "$lock"
+	if ! conflicts=$("$venv/bin/python" -m pip check --disable-pip-version-check); then
+		echo "$conflicts" >&2
+		exit 1
+	fi
+	printf '%s' "$stamp" >"$venv/stamp"
+fi
+
+# Each test is told as it ends, and all that they said when one fails.
+rm -f "$home"/*.md
+if ! INTEROP_VENV=$venv go test -v -count 1 -p 1 -timeout 20m "$@" ./test/interop 2>&1 |
+	tee "$home/log" | grep --line-buffered -E '^ *--- |^(ok|FAIL)'; then
+	cat "$home/log" >&2
+	echo '*** INTEROP FAILED ***' >&2
+	exit 1
+fi
+for table in "$home"/*.md; do
+	[ ! -f "$table" ] || cat "$table"
+done
