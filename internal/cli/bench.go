@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -138,7 +139,7 @@ func (a *app) prepareLoad(ctx context.Context, j *benchJob, target *load.Target)
 		if w == nil {
 			w, err = workload.Synthetic(j.spec)
 		}
-		return &load.Probe{Model: j.spec.Model, Fields: j.spec.Fields}, w, err
+		return &load.Probe{Model: j.modelName(), Fields: j.spec.Fields}, w, err
 	}
 	waiting := a.watch()
 	begun := a.env.Now()
@@ -165,7 +166,7 @@ func (j *benchJob) probe(ctx context.Context, target *load.Target) (*load.Probe,
 	if j.replay != nil {
 		p, err := load.Knock(ctx, target, j.replay, timeout)
 		if err == nil {
-			p.Model = j.spec.Model
+			p.Model = j.modelName()
 		}
 		return p, j.replay, err
 	}
@@ -177,6 +178,19 @@ func (j *benchJob) probe(ctx context.Context, target *load.Target) (*load.Probe,
 	fitted.Model, fitted.Fields, fitted.Calibration = p.Model, p.Fields, p.Calibration
 	w, err := workload.Synthetic(fitted)
 	return p, w, err
+}
+
+// modelName is the model that is asked for: the one that was named, or that the
+// first of the bodies to be replayed names.
+func (j *benchJob) modelName() string {
+	if j.spec.Model != "" || j.replay == nil || j.replay.Len() == 0 {
+		return j.spec.Model
+	}
+	var body struct {
+		Model string `json:"model"`
+	}
+	_ = json.Unmarshal(j.replay.Body(nil, 0), &body) // it was read before
+	return body.Model
 }
 
 // tick calls f now and then until over is closed.

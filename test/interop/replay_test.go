@@ -84,7 +84,7 @@ func TestReplayOfAIPerfsInputs(t *testing.T) {
 		t.Errorf("%d different bodies in %d requests", different, l.requests)
 	}
 
-	ours := s.aicr(t, "--inputs", inputs, "--model", modelName, "--concurrency", "4", "--request-count", "16", "--no-probe", "--connection-reuse-strategy", "never")
+	ours := s.aicr(t, "--inputs", inputs, "--concurrency", "4", "--request-count", "16", "--no-probe", "--connection-reuse-strategy", "never")
 	if diff := cmp.Diff(sent, seen.taken()); diff != "" {
 		t.Errorf("aicr does not send what AIPerf sent (-AIPerf +aicr):\n%s", diff)
 	}

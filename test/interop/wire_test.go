@@ -138,8 +138,6 @@ var wireDifferences = []allowed{
 	{"refused: *", "simulated only: body.error*", "OpenAI's error is within Dynamo's flat one, for clients that look for it there"},
 	{"refused: unknown extension", "real only: body.message string * at line 1 column 107", "the column is where the reader stood, and ours stands at the end of the value"},
 	{"refused: unknown extension", "simulated only: body.message string * at line 1 column 111", "the column is where the reader stood, and ours stands at the end of the value"},
-	{"completion", "simulated only: body.choices[].logprobs null", "written as OpenAI writes it; Dynamo leaves out a null of a text completion"},
-	{"completion stream", "simulated only: event * null", "written as OpenAI writes it; Dynamo leaves out a null of a text completion"},
 }
 
 // The simulator's answers against those of the real frontend: the status, the

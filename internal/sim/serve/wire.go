@@ -46,7 +46,7 @@ func (w *writer) begin(worker uint64) {
 	w.middle = append(w.middle, `","role":"assistant"},"finish_reason":null,"logprobs":null}]`...)
 	if w.ask.endpoint == plain {
 		w.opening = append(w.appendHead(nil), `,"choices":[{"text":"`...)
-		w.middle = append(w.middle[:0], `","index":0,"logprobs":null,"finish_reason":null}]`...)
+		w.middle = append(w.middle[:0], `","index":0}]`...) // no nulls here, unlike in a chat
 	}
 	w.middle = w.appendFacts(w.middle)
 	w.closing = append(w.appendExtensions(nil, untimed), "}\n\n"...)
@@ -73,7 +73,7 @@ func (w *writer) token(given int) []byte {
 func (w *writer) finish(reason string, total time.Duration) []byte {
 	w.buf = append(w.appendHead(w.buf[:0]), `,"choices":[{`...)
 	if w.ask.endpoint == plain {
-		w.buf = fmt.Appendf(w.buf, `"text":"","index":0,"logprobs":null,"finish_reason":"%s"}]`, reason)
+		w.buf = fmt.Appendf(w.buf, `"text":"","index":0,"finish_reason":"%s"}]`, reason)
 	} else {
 		w.buf = fmt.Appendf(w.buf, `"index":0,"delta":{"role":"assistant"},"finish_reason":"%s","logprobs":null}]`, reason)
 	}
@@ -109,7 +109,7 @@ func (w *writer) whole(given int, reason string, total time.Duration) []byte {
 	b := fmt.Appendf(nil, `{"id":"%s","choices":[{`, w.id)
 	if w.ask.endpoint == plain {
 		b = w.plan.appendText(append(b, `"text":"`...), 0, w.plan.visible(given))
-		b = fmt.Appendf(b, `","index":0,"logprobs":null,"finish_reason":%s}]`, finish)
+		b = fmt.Appendf(b, `","index":0,"finish_reason":%s}]`, finish)
 	} else {
 		b = w.plan.appendText(append(b, `"index":0,"message":{"content":"`...), 0, w.plan.visible(given))
 		b = fmt.Appendf(b, `","role":"assistant","reasoning_content":null},"finish_reason":%s,"logprobs":null}]`, finish)
