@@ -38,12 +38,12 @@ const (
 // connect, to send and to be woken, all of which it counts as the server's: they
 // have to be small beside the first token for the server to be what is compared.
 //
-// The machine is shared with others, so the
-// medians over the rounds are compared; where three rounds do not settle it, more
-// are taken, and the table says how many. The limits stay what they are.
+// The machine is shared with others, so the medians over the rounds are compared;
+// where three rounds do not settle it, more are taken, and the table says how many.
+// The limits stay what they are.
 func TestBenchAgreesWithAIPerf(t *testing.T) {
-	s := bringUp(t, plan{router: "least-loaded", workers: alike(4, "--speedup-ratio", "0.5", "--no-enable-prefix-caching")})
-	light := load{concurrency: len(s.workers), requests: 24, warmup: len(s.workers), input: 8002, output: 96}
+	s := bringUp(t, plan{router: "least-loaded", workers: alike(4, "--speedup-ratio", "0.25", "--no-enable-prefix-caching")})
+	light := load{concurrency: len(s.workers), requests: 16, warmup: len(s.workers), input: 8002, output: 96}
 	var ours, theirs []outcome
 	var off []string
 	for round := range mostRounds {
@@ -62,6 +62,10 @@ func TestBenchAgreesWithAIPerf(t *testing.T) {
 			t.Logf("round %d: AIPerf held %.2f of %d: it is the limit, and the round does not count", round+1, c, light.concurrency)
 			continue
 		}
+		if !o.valid() {
+			t.Logf("round %d: %s: the round does not count", round+1, o.bench.Reason)
+			continue
+		}
 		ours, theirs = append(ours, o), append(theirs, a)
 		if len(ours) < leastRounds {
 			continue
@@ -71,7 +75,7 @@ func TestBenchAgreesWithAIPerf(t *testing.T) {
 		}
 	}
 	if len(ours) < leastRounds {
-		t.Fatalf("AIPerf held its concurrency in %d of %d rounds: no comparison", len(ours), mostRounds)
+		t.Fatalf("%d of %d rounds count: no comparison", len(ours), mostRounds)
 	}
 	for _, what := range off {
 		t.Error(what)
@@ -80,6 +84,12 @@ func TestBenchAgreesWithAIPerf(t *testing.T) {
 	heavy := light
 	heavy.concurrency, heavy.requests, heavy.warmup, heavy.input = 8*light.concurrency, 8*light.requests, 8*light.warmup, 130
 	o, a := s.aicr(t, append(heavy.flags(), "--isl", fmt.Sprint(heavy.input))...), s.aiperf(t, heavy)
+	for range leastRounds - 1 {
+		if o.valid() {
+			break
+		}
+		o = s.aicr(t, append(heavy.flags(), "--isl", fmt.Sprint(heavy.input))...)
+	}
 	keepsCount(t, o.bench, heavy)
 	our, _ := o.figure(t, "effective_concurrency")
 	their, _ := a.figure(t, "effective_concurrency")
@@ -147,7 +157,7 @@ func agreementTable(t *testing.T, light load, ours, theirs []outcome, heavy load
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "### Two load generators on one stack\n\n%s. %s; aicr from this tree. "+
-		"Dynamo's frontend, least-loaded, 4 mockers at speedup 0.5 without prefix caching; a connection a request.\n\n",
+		"Dynamo's frontend, least-loaded, 4 mockers at speedup 0.25 without prefix caching; a connection a request.\n\n",
 		time.Now().UTC().Format(time.DateOnly), versions(t))
 	fmt.Fprintf(&b, "Concurrency %d, %d requests of %d tokens in and %d out, %d rounds in turn, medians over the rounds:\n\n"+
 		"| | aicr | AIPerf | difference | limit |\n|---|---|---|---|---|\n", light.concurrency, light.requests, light.input, light.output, len(ours))

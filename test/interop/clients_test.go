@@ -62,16 +62,21 @@ func (o outcome) figure(t *testing.T, tag string) (mean, median float64) {
 	return d.Avg, d.P50
 }
 
-// aicr loads the stack with aicr bench, which has to pass.
+// aicr loads the stack with aicr bench, which has to serve all. That it was late
+// itself, on a machine that was busy otherwise, is the concern of those who compare
+// times: valid tells.
 func (s *stack) aicr(t *testing.T, flags ...string) outcome {
 	t.Helper()
 	o := s.bench(t, flags...)()
-	if o.code != 0 || o.bench.Verdict != spec.Pass {
+	if o.bench.Verdict != spec.Pass && (o.bench.Verdict != spec.Invalid || o.bench.Requests.Served != o.bench.Requests.Sent) {
 		t.Fatalf("aicr bench exits with %d: %s %s\n%s%s", o.code, o.bench.Verdict, o.bench.Reason, o.stdout, o.stderr)
 	}
 	o.profile = readProfile(t, o.dir)
 	return o
 }
+
+// valid says whether aicr vouches for its times.
+func (o outcome) valid() bool { return o.bench.Verdict == spec.Pass }
 
 // bench starts aicr bench; what it gives waits for its end, however that is.
 func (s *stack) bench(t *testing.T, flags ...string) func() outcome {
