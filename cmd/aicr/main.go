@@ -18,5 +18,8 @@ var version, commit string
 func main() {
 	signals := make(chan os.Signal, 2) // the second must not be lost while the first is handled
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup it is: then it stays so
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	os.Exit(cli.Run(context.Background(), cli.System(cli.Build{Version: version, Commit: commit}, signals)))
 }

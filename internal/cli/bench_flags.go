@@ -2,8 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -306,17 +304,9 @@ func (o *benchOptions) checkSecrets(a *app, t *load.TargetOptions) (wrong []erro
 		}
 		t.Header.Add(name, strings.TrimSpace(value))
 	}
-	t.TLS = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.insecure}
-	if o.caFile != "" {
-		pem, err := os.ReadFile(o.caFile)
-		pool := x509.NewCertPool()
-		switch {
-		case err != nil:
-			wrong = append(wrong, misuse("--ca-cert wants certificates in PEM form", "reading the certificates: %w", err))
-		case !pool.AppendCertsFromPEM(pem):
-			wrong = append(wrong, misuse("--ca-cert wants certificates in PEM form", "%s has no certificate in it", o.caFile))
-		}
-		t.TLS.RootCAs = pool
+	var err error
+	if t.TLS, err = tlsConfig(o.caFile, o.insecure); err != nil {
+		wrong = append(wrong, err)
 	}
 	return wrong
 }

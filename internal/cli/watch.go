@@ -1,10 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -60,10 +61,11 @@ exporter does not have is "not measured": neither is shown as zero.
 
 On a terminal the table is redrawn in place. Elsewhere a line is said every few
 seconds and whenever something begins or ends. It goes on until --duration is over
-or it is interrupted; then what was seen is summed up.
+or it is interrupted; then what was seen is summed up, and the first word is OFF,
+UNKNOWN (a source did not tell), NOTE or QUIET.
 
-Exit codes: 0 observed; 2 bad usage; 3 no source ever answered, or the record
-could not be written; 130 interrupted.`,
+Exit codes: 0 observed, whatever was off; 2 bad usage; 3 no source ever answered,
+or what was seen could not be written; 130 interrupted.`,
 		Example: `  aicr watch --url http://127.0.0.1:8000 --worker-metrics http://127.0.0.1:9200
   aicr watch --worker-metrics workers.txt --gpu-metrics http://dcgm:9400 --node-metrics http://node:9100
   aicr watch --worker-metrics http://127.0.0.1:9090 --gpu local --node-metrics local --record incident
@@ -109,16 +111,19 @@ func (a *app) observe(ctx context.Context, o *watchOptions) error {
 	if err != nil {
 		return err
 	}
-	seen := &sightings{live: judge.NewLive(), tally: judge.NewTally(), record: rec, clock: clock, off: map[string]*sighting{}}
-	if o.format == outputJSONLines {
-		seen.stream = a.env.Stdout
-	}
+	seen := &sightings{live: judge.NewLive(time.Duration(o.interval)), tally: judge.NewTally(), record: rec, clock: clock, off: map[string]*sighting{}}
 	// Interrupted or not, what is under way is ended by this function, after the
 	// last look.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	job.settleURL(ctx)
+	if len(job.sources()) == 0 && len(job.files) == 0 {
+		return misuse("name pages with --worker-metrics and --frontend-metrics", "%s has no metrics page, so that there is nothing to watch", withoutQuery(o.url))
+	}
+	if o.format == outputJSONLines {
+		seen.stream = startStream(a.env.Stdout)
+	}
 	observer := observe.New(clock, time.Duration(o.interval), seen)
-	job.dropWithout(ctx)
 	observer.Set(watching, job.sources())
 	live := a.watch()
 	defer live.Done()
@@ -128,17 +133,20 @@ func (a *app) observe(ctx context.Context, o *watchOptions) error {
 	now := clock.Now()
 	picture := seen.look(now)
 	for _, line := range seen.news(picture, now) {
-		a.say("%s", line)
+		a.say("%s  %s", a.clockTime(), line)
 	}
 	seen.end(now)
 	lost := rec.close(a.env.Now())
+	unread := seen.stream.end()
 	if o.format == outputText {
 		a.printWatch(seen, picture, o)
 	}
 	switch {
 	case lost != nil:
 		return unmeasured("free some space, or name another place with --record", "writing the record: %w", lost)
-	case seen.answered() == 0:
+	case unread > 0:
+		return unmeasured("whoever reads standard output has to be as fast as the samples are", "%d lines were not read by anybody, and are lost", unread)
+	case seen.answered() == 0 && (len(o.logs) == 0 || len(seen.tally.Rows()) > 0): // a log that is quiet has nothing to say
 		return unmeasured("ask one of the pages with curl from here", "no source ever answered: %s", seen.reasons())
 	}
 	return nil
@@ -156,6 +164,7 @@ func (a *app) follow(ctx context.Context, job *watchJob, seen *sightings, live *
 	every := time.NewTicker(time.Duration(o.interval))
 	defer every.Stop()
 	ended := false
+	looked, skip := seen.clock.Now(), 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -176,12 +185,24 @@ func (a *app) follow(ctx context.Context, job *watchJob, seen *sightings, live *
 			set(job.sources())
 		}
 		now := seen.clock.Now()
+		if err := seen.flush(); err != nil {
+			a.say("the record cannot be written any more: %v", err)
+		}
+		if late := now - looked - time.Duration(o.interval); late > time.Duration(o.interval)+time.Second {
+			// What the sources missed meanwhile is still on its way.
+			a.say("%s  this program itself was stopped for %s", a.clockTime(), shortTime(late))
+			skip = 2
+		}
+		if looked = now; skip > 0 {
+			skip--
+			continue
+		}
 		p := seen.look(now)
 		for _, line := range seen.news(p, now) {
-			a.say("%s", line)
+			a.say("%s  %s", a.clockTime(), line)
 		}
 		if o.format == outputText {
-			live.Update(&fleetView{picture: p, elapsed: now, paint: a.stderrPalette(), height: func() int { _, h := a.env.StderrTerm.size(); return h }})
+			live.Update(&fleetView{picture: p, logs: seen.logLines(), answered: seen.answered(), elapsed: now, paint: a.stderrPalette(), height: func() int { _, h := a.env.StderrTerm.size(); return h }})
 		}
 	}
 }
@@ -205,8 +226,11 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 	if o.url == "" && len(o.workers)+len(o.frontends)+len(o.gpus)+len(o.nodes)+len(o.logs) == 0 && o.gpu != local {
 		bad("name one, such as --url http://127.0.0.1:8000 or --worker-metrics http://127.0.0.1:9090", "there is nothing to watch")
 	}
-	if i := time.Duration(o.interval); i < 100*time.Millisecond || i > time.Hour {
-		bad("a second is a good interval", "--interval: %s is not between 0.1s and 1h", i)
+	if i := time.Duration(o.interval); i < 100*time.Millisecond || i > 10*time.Second {
+		bad("a second is a good interval", "--interval: %s is not between 0.1s and 10s", i)
+	}
+	if o.duration < 0 {
+		bad("0 goes on until Ctrl-C", "--duration: %s is negative", time.Duration(o.duration))
 	}
 	if o.url != "" {
 		base, err := observe.ParseTarget(strings.TrimSuffix(strings.TrimSuffix(o.url, "/"), "/v1"))
@@ -214,6 +238,11 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 			bad("write it as http://HOST:PORT", "--url: %w", err)
 		} else if len(o.frontends) == 0 {
 			o.frontends = []string{base.URL}
+		}
+	}
+	for _, list := range [][]string{o.workers, o.frontends, o.gpus, o.nodes} {
+		for i := range list {
+			list[i] = withScheme(list[i])
 		}
 	}
 	for _, f := range o.frontends {
@@ -243,6 +272,8 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 	for _, l := range o.logs {
 		if l == "-" {
 			dashes++
+		} else if err := readable(l); err != nil {
+			bad("", "--log: %w", err)
 		}
 	}
 	if dashes > 1 {
@@ -257,6 +288,9 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 	}
 	return j, nil
 }
+
+// clockTime is the time of day, which is what the other logs of an incident have.
+func (a *app) clockTime() string { return a.env.Now().Format(time.TimeOnly) }
 
 func isURL(v string) bool { return strings.Contains(v, "://") }
 
@@ -296,19 +330,27 @@ func (j *watchJob) sources() []observe.Source {
 	return append(all, j.localSources()...)
 }
 
-// dropWithout leaves the frontend's page out when it was only supposed to be
-// there, and the endpoint has none.
-func (j *watchJob) dropWithout(ctx context.Context) {
-	if j.asked || j.options.url == "" {
+// settleURL finds out what the endpoint's own page is, when it was only supposed to
+// be a frontend's: a worker that is asked directly has its own there.
+func (j *watchJob) settleURL(ctx context.Context) {
+	o := j.options
+	if j.asked || o.url == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	source := observe.Frontend(j.client, j.options.frontends[0])
-	if _, err := source.Reader.Read(ctx); errors.Is(err, observe.ErrNoSuchPage) {
-		j.app.say("the endpoint has no frontend's metrics page of its own: %v", err)
-		j.options.frontends = nil
+	page := o.frontends[0]
+	_, err := observe.Frontend(j.client, page).Reader.Read(ctx)
+	if !errors.Is(err, observe.ErrNoSuchPage) {
+		return
 	}
+	o.frontends = nil
+	if _, worker := observe.Worker(j.client, page, observe.Labels{}).Reader.Read(ctx); worker == nil {
+		j.app.say("the endpoint is a worker itself, with no frontend before it")
+		o.workers = append(o.workers, page)
+		return
+	}
+	j.app.say("the endpoint has no metrics page of its own: %v", err)
 }
 
 // sightings is what was seen so far. The observer tells it from one goroutine,
@@ -318,13 +360,24 @@ type sightings struct {
 
 	out    sync.Mutex
 	record *watchRecord
-	stream io.Writer // of the samples, or nil
+	told   bool    // that the record cannot be written
+	stream *stream // of the samples, or nil
 
 	mu    sync.Mutex
 	live  *judge.Live
 	tally *judge.Tally
 	off   map[string]*sighting // what is off now, by what it is
 	past  []*sighting          // everything that ever was, in the order that it began
+
+	logged []*logSighting // what logs said, by its kind, in the order that it began
+	fresh  []string       // of that, what nobody was told yet
+}
+
+// logSighting is what the log of one source said again and again.
+type logSighting struct {
+	source, reason, text string
+	count                int
+	first, last          time.Duration
 }
 
 // sighting is a symptom from its beginning to its end.
@@ -346,15 +399,56 @@ func (s *sightings) Sample(sample spec.Sample) {
 }
 
 // Event takes what a log said.
-func (s *sightings) Event(e spec.Event) { s.keep("events.jsonl", e) }
+func (s *sightings) Event(e spec.Event) {
+	s.keep("events.jsonl", e)
+	at := time.Duration(e.T * float64(time.Second))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.logged {
+		if l.source == e.Source && l.reason == e.Reason {
+			l.text, l.last = e.Text, at
+			l.count += max(1, e.Count)
+			return
+		}
+	}
+	s.logged = append(s.logged, &logSighting{e.Source, e.Reason, e.Text, max(1, e.Count), at, at})
+	s.fresh = append(s.fresh, fmt.Sprintf("log %s: %s: %s", e.Source, e.Reason, e.Text))
+}
+
+// logLines are what logs said, the newest first.
+func (s *sightings) logLines() []logSighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []logSighting
+	for _, l := range s.logged {
+		if l.reason != logEnded {
+			all = append(all, *l)
+		}
+	}
+	slices.SortStableFunc(all, func(x, y logSighting) int { return cmp.Compare(y.last, x.last) })
+	return all
+}
+
+// logEnded is the reason of the event that a log has ended.
+const logEnded = "ended"
 
 func (s *sightings) keep(file string, v any) {
 	s.out.Lock()
 	defer s.out.Unlock()
 	s.record.append(file, v)
-	if s.stream != nil {
-		_, _ = s.stream.Write(jsonLine(v)) // a product that cannot be written ends the command with 3
+	s.stream.line(v)
+}
+
+// flush writes out what the record has, and tells once that it cannot.
+func (s *sightings) flush() error {
+	s.out.Lock()
+	defer s.out.Unlock()
+	s.record.flush()
+	if s.record.lost == nil || s.told {
+		return nil
 	}
+	s.told = true
+	return s.record.lost
 }
 
 // look is the picture at a time.
@@ -370,7 +464,10 @@ const settle = 3
 
 // news compares a picture with what was off before, and tells what changed.
 func (s *sightings) news(p judge.Picture, now time.Duration) []string {
-	var lines []string
+	s.mu.Lock()
+	lines := s.fresh
+	s.fresh = nil
+	s.mu.Unlock()
 	seen := map[string]bool{}
 	for _, symptom := range p.Symptoms {
 		key := fmt.Sprint(symptom.Finding, symptom.Workers, symptom.GPUs, symptom.Nodes, symptom.Frontends)
@@ -379,14 +476,17 @@ func (s *sightings) news(p judge.Picture, now time.Duration) []string {
 		if at == nil {
 			at = &sighting{from: max(0, now-time.Duration(symptom.SinceS*float64(time.Second)))}
 			s.off[key] = at
-			s.past = append(s.past, at)
-			lines = append(lines, fmt.Sprintf("%7s  %s: %s", shortTime(now), symptom.Finding, plainWords(p, symptom.Words)))
+			if s.past = append(s.past, at); len(s.past) > mostPast {
+				s.past = s.past[1:]
+			}
+			lines = append(lines, symptom.Finding+": "+plainWords(p, symptom.Words))
 			s.keepEvent(spec.EventSymptom, symptom, now, nil)
 		}
 		at.Symptom, at.last, at.missed = symptom, now, 0
 		at.plain = plainWords(p, symptom.Words)
 	}
-	for key, at := range s.off {
+	for _, key := range slices.Sorted(maps.Keys(s.off)) {
+		at := s.off[key]
 		if seen[key] {
 			continue
 		}
@@ -394,12 +494,17 @@ func (s *sightings) news(p judge.Picture, now time.Duration) []string {
 			at.over = true
 			delete(s.off, key)
 			lasted := (at.last - at.from).Seconds()
-			lines = append(lines, fmt.Sprintf("%7s  %s: over after %s", shortTime(now), at.Finding, shortTime(at.last-at.from)))
+			who := plainWords(p, strings.Join(slices.Concat(at.Workers, at.GPUs, at.Nodes, at.Frontends), ", "))
+			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s: over after %s  %s", at.Finding, shortTime(at.last-at.from), who)))
 			s.keepEvent(spec.EventSymptomOver, at.Symptom, now, &lasted)
 		}
 	}
 	return lines
 }
+
+// mostPast is how many symptoms are remembered for the summary: days of one that
+// comes and goes must not fill the memory. The record has them all.
+const mostPast = 1000
 
 // end closes what is still off.
 func (s *sightings) end(now time.Duration) {
@@ -426,7 +531,9 @@ func plainWords(p judge.Picture, words string) string {
 }
 
 func (s *sightings) answered() int {
-	n := 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.logged)
 	for _, r := range s.tally.Rows() {
 		n += r.Samples
 	}

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,16 +17,9 @@ import (
 
 // access reads what the sources' servers want to know, and what is wanted of them.
 func (a *app) access(o *watchOptions) (config *tls.Config, token string, wrong []error) {
-	config = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.insecure}
-	if o.caFile != "" {
-		pem, err := os.ReadFile(o.caFile)
-		config.RootCAs = x509.NewCertPool()
-		switch {
-		case err != nil:
-			wrong = append(wrong, misuse("--ca-cert wants certificates in PEM form", "reading the certificates: %w", err))
-		case !config.RootCAs.AppendCertsFromPEM(pem):
-			wrong = append(wrong, misuse("--ca-cert wants certificates in PEM form", "%s has no certificate in it", o.caFile))
-		}
+	config, err := tlsConfig(o.caFile, o.insecure)
+	if err != nil {
+		wrong = append(wrong, err)
 	}
 	if o.tokenFile == "" {
 		token, _ = a.env.LookupEnv(metricsTokenVariable)
@@ -101,6 +94,24 @@ func (j *watchJob) reread() bool {
 	return any
 }
 
+// withScheme lets a page be named by host and port alone, as Prometheus' targets
+// are, unless there is a file of that name.
+func withScheme(v string) string {
+	if _, port, err := net.SplitHostPort(v); err != nil || isURL(v) || strings.Trim(port, "0123456789") != "" || port == "" || readable(v) == nil {
+		return v
+	}
+	return "http://" + v
+}
+
+// readable says why a file cannot be read, or nothing.
+func readable(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // localSources are those on this machine.
 func (j *watchJob) localSources() []observe.Source {
 	o := j.options
@@ -122,7 +133,11 @@ func (j *watchJob) localSources() []observe.Source {
 		if path == "-" {
 			open = func(context.Context) (io.ReadCloser, error) { return j.openStdin(), nil }
 		}
-		all = append(all, observe.Log(open, path, observe.Labels{}))
+		name := path
+		if path == "-" {
+			name = "standard input"
+		}
+		all = append(all, observe.Log(open, name, observe.Labels{}))
 	}
 	return all
 }
@@ -160,6 +175,7 @@ func runCommand(ctx context.Context, name string, args ...string) (io.ReadCloser
 	}
 	cmd.Stdout, cmd.Stderr = in, in // nvidia-smi says on either what it does not know
 	cmd.WaitDelay = time.Second
+	dieTogether(cmd)
 	err = cmd.Start()
 	_ = in.Close() // the program has its own
 	if err != nil {
@@ -180,11 +196,21 @@ type running struct {
 	cancel context.CancelFunc
 }
 
-// Close ends the program and waits for it.
+// Close ends the program. One that a driver holds fast is not waited for: it is
+// what is being looked for.
 func (r *running) Close() error {
 	r.cancel()
-	_ = r.cmd.Wait() // it was ended; how is of no interest
-	return r.File.Close()
+	err := r.File.Close()
+	gone := make(chan struct{})
+	go func() {
+		_ = r.cmd.Wait() // it was ended; how is of no interest
+		close(gone)
+	}()
+	select {
+	case <-gone:
+	case <-time.After(time.Second):
+	}
+	return err
 }
 
 // tailEvery is how often a file is looked at for more.
@@ -197,6 +223,7 @@ type tail struct {
 	path string
 	file *os.File
 	at   int64
+	left time.Time // when it was seen that the path has become another file
 }
 
 func openTail(ctx context.Context, path string) (io.ReadCloser, error) {
@@ -241,7 +268,11 @@ func (t *tail) turn() error {
 		return err
 	}
 	switch {
+	case !os.SameFile(now, was) && t.left.IsZero():
+		t.left = time.Now() // who writes to the old one may still have something to say
+	case !os.SameFile(now, was) && time.Since(t.left) < lastWords:
 	case !os.SameFile(now, was):
+		t.left = time.Time{}
 		fresh, err := os.Open(t.path)
 		if err != nil {
 			return nil
@@ -256,5 +287,8 @@ func (t *tail) turn() error {
 	}
 	return nil
 }
+
+// lastWords is how long a file that was replaced is still read.
+const lastWords = time.Second
 
 func (t *tail) Close() error { return t.file.Close() }

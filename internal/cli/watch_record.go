@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,7 +21,6 @@ type watchRecord struct {
 	run    spec.Run
 	files  map[string]*os.File
 	buffer map[string]*bufio.Writer
-	flush  time.Time
 	lost   error // the first thing that could not be written
 }
 
@@ -57,23 +57,26 @@ func (r *watchRecord) writeRun() error {
 	return (&recorder{dir: r.dir}).writeJSON("run.json", r.run)
 }
 
-// flushEvery is how much of a record a kill may take along.
-const flushEvery = time.Second
-
-// append adds a line to a file of the record.
+// append adds a line to a file of the record. An event is written at once, since
+// there may be none after it.
 func (r *watchRecord) append(name string, v any) {
 	w := r.buffer[name]
 	if w == nil || r.lost != nil {
 		return
 	}
-	_, err := w.Write(jsonLine(v))
-	if now := time.Now(); err == nil && now.Sub(r.flush) >= flushEvery {
-		r.flush = now
-		for _, w := range r.buffer {
-			err = errors.Join(err, w.Flush())
+	_, r.lost = w.Write(jsonLine(v))
+	if name == "events.jsonl" && r.lost == nil {
+		r.lost = w.Flush()
+	}
+}
+
+// flush writes out what there is: what a kill may take along is what came since.
+func (r *watchRecord) flush() {
+	for _, w := range r.buffer {
+		if r.lost == nil {
+			r.lost = w.Flush()
 		}
 	}
-	r.lost = err
 }
 
 // close ends the record and tells what could not be written.
@@ -104,4 +107,55 @@ func jsonLine(v any) []byte {
 		panic(err)
 	}
 	return append(line, '\n')
+}
+
+// stream prints lines from a goroutine of its own, so that a reader who stops
+// reading stops neither the observation nor the record.
+type stream struct {
+	lines chan []byte
+	done  chan struct{}
+	lost  int
+}
+
+// Of a stream: how many lines may wait, and how long its end is waited for.
+const (
+	streamLines = 1 << 14
+	streamEnd   = 2 * time.Second
+)
+
+func startStream(w io.Writer) *stream {
+	s := &stream{lines: make(chan []byte, streamLines), done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		for line := range s.lines {
+			_, _ = w.Write(line) // the product writer remembers what could not be written
+		}
+	}()
+	return s
+}
+
+// line prints a document, unless nobody has read for long.
+func (s *stream) line(v any) {
+	if s == nil {
+		return
+	}
+	select {
+	case s.lines <- jsonLine(v):
+	default:
+		s.lost++
+	}
+}
+
+// end waits for what is still to be printed, and says how many lines were not.
+func (s *stream) end() int {
+	if s == nil {
+		return 0
+	}
+	close(s.lines)
+	select {
+	case <-s.done:
+	case <-time.After(streamEnd):
+		s.lost += len(s.lines) + 1
+	}
+	return s.lost
 }

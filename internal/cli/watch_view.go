@@ -10,15 +10,26 @@ import (
 	"time"
 
 	"aicr/internal/judge"
+	"aicr/internal/observe"
 	"aicr/internal/spec"
 )
 
 // fleetView draws a picture of the fleet.
 type fleetView struct {
-	picture judge.Picture
-	elapsed time.Duration
-	paint   palette
-	height  func() int
+	picture  judge.Picture
+	logs     []logSighting
+	answered int // samples and events so far
+	elapsed  time.Duration
+	paint    palette
+	height   func() int
+}
+
+// calm is what is said when nothing is off, which takes an answer to know.
+func (v *fleetView) calm() string {
+	if v.answered == 0 {
+		return "nobody has answered yet"
+	}
+	return "nothing is off"
 }
 
 // workerLabel is what a worker is called on the screen. Dynamo names its workers
@@ -47,7 +58,7 @@ func (v *fleetView) Line() string {
 	if n := len(v.picture.Symptoms); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d off", n))
 	} else {
-		parts = append(parts, "nothing is off")
+		parts = append(parts, v.calm())
 	}
 	return strings.Join(parts, " · ")
 }
@@ -135,10 +146,9 @@ func percentOf(v *float64) string {
 func (v *fleetView) Block(width int) []string {
 	lines := fill(append([]string{v.paint.bold(shortTime(v.elapsed))}, v.counts()...), width)
 	if len(v.picture.Symptoms) == 0 {
-		lines = append(lines, v.paint.green("nothing is off"))
+		lines = append(lines, v.paint.green(v.calm()))
 	}
-	rows := max(4, v.height()-2-len(lines))
-	const mostWords = 6
+	const mostWords, mostLogs = 6, 3
 	for i, s := range v.picture.Symptoms {
 		if i == mostWords {
 			lines = append(lines, fmt.Sprintf("  and %d more", len(v.picture.Symptoms)-mostWords))
@@ -155,28 +165,50 @@ func (v *fleetView) Block(width int) []string {
 			lines = append(lines, mark+" "+line)
 		}
 	}
-	tables := [][]string{
-		aligned(v.workerRows(width), workerAlign),
-		aligned(v.gpuRows(), gpuAlign),
+	for i, l := range v.logs {
+		if i == mostLogs {
+			break
+		}
+		lines = append(lines, v.logMark(l.reason)+" "+l.words())
 	}
-	rows -= len(lines)
-	for i, t := range tables {
-		if len(t) == 0 {
-			continue
+	workers, gpus := aligned(v.workerRows(width), workerAlign), aligned(v.gpuRows(), gpuAlign)
+	left := max(6, v.height()-1-len(lines))
+	if len(gpus) > 0 {
+		// Both want to be seen; what the one does not need is the other's.
+		forGPUs := min(len(gpus)+1, max(left/3, left-len(workers)-1))
+		gpus = v.shortened(gpus, forGPUs-1)
+		left -= len(gpus) + 1
+	}
+	for _, table := range [][]string{v.shortened(workers, left-1), gpus} {
+		if len(table) > 0 {
+			lines = append(append(lines, ""), table...)
 		}
-		lines = append(lines, "")
-		most := rows - 1
-		if i == 0 && len(tables[1]) > 0 {
-			most = max(3, (rows-2)*2/3) // the other table wants to be seen too
-		}
-		if len(t) > most && most > 1 {
-			left := len(t) - most + 1
-			t = append(slices.Clone(t[:most-1]), v.paint.dim(fmt.Sprintf("  … and %d more, none of them worse", left)))
-		}
-		rows -= len(t) + 1
-		lines = append(lines, t...)
 	}
 	return lines
+}
+
+// shortened cuts a table to a number of lines.
+func (v *fleetView) shortened(table []string, most int) []string {
+	if most = max(3, most); len(table) <= most {
+		return table
+	}
+	return append(slices.Clone(table[:most-1]), v.paint.dim(fmt.Sprintf("  … and %d more", len(table)-most+1)))
+}
+
+func (v *fleetView) logMark(reason string) string {
+	if observe.Grave(reason) {
+		return v.paint.red("✗")
+	}
+	return v.paint.yellow("!")
+}
+
+// words is what a log said, and how often.
+func (l *logSighting) words() string {
+	often := ""
+	if l.count > 1 {
+		often = fmt.Sprintf(" (%d times)", l.count)
+	}
+	return fmt.Sprintf("log %s: %s: %s%s", l.source, l.reason, l.text, often)
 }
 
 var (
@@ -335,11 +367,28 @@ func (a *app) printWatch(s *sightings, p judge.Picture, o *watchOptions) {
 			notes = append(notes, at)
 		}
 	}
-	switch {
-	case samples == 0:
+	logs := s.logLines()
+	grave := 0
+	for _, l := range logs {
+		if observe.Grave(l.reason) {
+			grave++
+		}
+	}
+	silent := 0 // sources of which nothing is known now
+	for _, r := range rows {
+		if r.Silent() && r.LastGap != "no longer listed" && r.LastGap != "no longer on the page" {
+			silent++
+		}
+	}
+	switch n := len(fails) + grave; {
+	case s.answered() == 0 && len(rows) > 0:
 		fmt.Fprintf(&b, "%s  no source ever answered\n", paint.yellow("NOT MEASURED"))
-	case len(fails) > 0:
-		fmt.Fprintf(&b, "%s  %s off in %s\n", paint.red("OFF"), plural(len(fails), "thing"), shortTime(elapsed))
+	case n > 0:
+		fmt.Fprintf(&b, "%s  %s off in %s\n", paint.red("OFF"), plural(n, "thing"), shortTime(elapsed))
+	case silent > 0:
+		fmt.Fprintf(&b, "%s  nothing was seen off in %s, but %d of %s did not tell\n", paint.yellow("UNKNOWN"), shortTime(elapsed), silent, plural(len(rows), "source"))
+	case len(notes)+len(logs) > 0:
+		fmt.Fprintf(&b, "%s  nothing was off in %s, and there is %s to know\n", paint.yellow("NOTE"), shortTime(elapsed), plural(len(notes)+len(logs), "thing"))
 	default:
 		fmt.Fprintf(&b, "%s  nothing was off in %s\n", paint.green("QUIET"), shortTime(elapsed))
 	}
@@ -351,7 +400,7 @@ func (a *app) printWatch(s *sightings, p judge.Picture, o *watchOptions) {
 			about = append(about, plural(n, k.one))
 		}
 	}
-	about = append(about, plural(samples, "sample"), plural(gaps, "gap"))
+	about = append(about, plural(samples, "sample"), plural(gaps, "gap"), "since "+s.clock.Start().Format(time.TimeOnly))
 	fmt.Fprintf(&b, "     %s\n", strings.Join(about, " · "))
 	for i, list := range [][]*sighting{fails, notes} {
 		mark := []string{paint.red("✗"), paint.yellow("!")}[i]
@@ -362,6 +411,13 @@ func (a *app) printWatch(s *sightings, p judge.Picture, o *watchOptions) {
 			}
 			writeHanging(&b, fmt.Sprintf("\n  %s %-9s ", mark, when), 14, wrap(at.plain+" ("+at.Finding+")", textColumns-14))
 		}
+	}
+	for _, l := range logs {
+		mark := paint.yellow("!")
+		if observe.Grave(l.reason) {
+			mark = paint.red("✗")
+		}
+		writeHanging(&b, fmt.Sprintf("\n  %s %-9s ", mark, shortTime(l.first)), 14, wrap(l.words(), textColumns-14))
 	}
 	writeObserved(&b, rows, p)
 	if o.record != "" {
@@ -430,6 +486,9 @@ func writeUnmeasured(b *bytes.Buffer, rows []*judge.TallyRow, source string) {
 		if r.Source != source {
 			continue
 		}
+		if r.Silent() {
+			facts = append(facts, fact{"silent", r.Name, r.LastGap})
+		}
 		for _, f := range slices.Sorted(maps.Keys(r.NotMeasured)) {
 			facts = append(facts, fact{"not measured", f, r.NotMeasured[f]})
 		}
@@ -441,7 +500,7 @@ func writeUnmeasured(b *bytes.Buffer, rows []*judge.TallyRow, source string) {
 		return cmp.Or(-strings.Compare(x.kind, y.kind), strings.Compare(x.field, y.field), strings.Compare(x.why, y.why))
 	})
 	for _, f := range slices.Compact(facts) {
-		writeHanging(b, fmt.Sprintf("    %s: ", f.kind), 18, wrap(f.field+" ("+f.why+")", textColumns-18))
+		writeHanging(b, fmt.Sprintf("    %-13s ", f.kind+":"), 18, wrap(f.field+" ("+f.why+")", textColumns-18))
 	}
 }
 

@@ -46,7 +46,7 @@ func TestARealStopIsNamed(t *testing.T) {
 		goesOn  = 21 * time.Second
 		victim  = "11655315835634843649"
 	)
-	live := NewLive()
+	live := NewLive(time.Second)
 	var first, last time.Duration
 	next := time.Second
 	for _, s := range readSeries(t, "testdata/h200-stopped.series.jsonl.gz") {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
+	"time"
 
 	"aicr/internal/spec"
 	"aicr/internal/stats"
@@ -19,39 +21,75 @@ type Live struct {
 	nodes     map[string]*nodeTrack
 	frontends map[string]*frontendTrack
 	clients   map[string]*clientTrack
+
+	period  int64 // how often each source is asked
+	begun   bool
+	heard   int64 // the newest sample of anybody, gaps too
+	stopped int64 // until then the watcher itself had stopped, as far as is known; 0: never
 }
 
 // mostNames is how many sources of a kind are kept. A fleet whose names change all
 // the time must not grow without end: who was silent longest goes.
 const mostNames = 1024
 
-// NewLive has seen nothing.
-func NewLive() *Live {
-	return &Live{workers: map[string]*workerTrack{}, gpus: map[string]*gpuTrack{}, nodes: map[string]*nodeTrack{},
+// NewLive has seen nothing. Period is how often the observer asks each source.
+func NewLive(period time.Duration) *Live {
+	if period <= 0 {
+		period = time.Second
+	}
+	return &Live{period: int64(period), workers: map[string]*workerTrack{}, gpus: map[string]*gpuTrack{}, nodes: map[string]*nodeTrack{},
 		frontends: map[string]*frontendTrack{}, clients: map[string]*clientTrack{}}
 }
 
 // Add takes a sample. Those of one name come in the order of their times, and one
 // that does not advance is passed over; between names any order will do.
 func (l *Live) Add(s spec.Sample) {
+	l.hear(&s)
 	switch s.Source {
 	case spec.SourceWorker:
-		each(l.workers, &s, func(t *workerTrack) *track[workerState, *workerState] { return &t.track }, addWorker)
+		each(l.workers, l.period, &s, func(t *workerTrack) *track[workerState, *workerState] { return &t.track }, addWorker)
 	case spec.SourceGPU:
-		each(l.gpus, &s, func(t *gpuTrack) *track[gpuState, *gpuState] { return &t.track }, addGPU)
+		each(l.gpus, l.period, &s, func(t *gpuTrack) *track[gpuState, *gpuState] { return &t.track }, addGPU)
 	case spec.SourceNode:
-		each(l.nodes, &s, func(t *nodeTrack) *track[nodeState, *nodeState] { return &t.track }, addNode)
+		each(l.nodes, l.period, &s, func(t *nodeTrack) *track[nodeState, *nodeState] { return &t.track }, addNode)
 	case spec.SourceFrontend:
-		each(l.frontends, &s, func(t *frontendTrack) *track[frontendState, *frontendState] { return &t.track }, addFrontend)
+		each(l.frontends, l.period, &s, func(t *frontendTrack) *track[frontendState, *frontendState] { return &t.track }, addFrontend)
 	case spec.SourceClient:
-		each(l.clients, &s, func(t *clientTrack) *track[clientState, *clientState] { return &t.track }, addClient)
+		each(l.clients, l.period, &s, func(t *clientTrack) *track[clientState, *clientState] { return &t.track }, addClient)
 	}
 }
 
+// hear follows whether the watcher itself was stopped: it says so, or nobody was
+// heard for a while, which is no fault of anybody.
+func (l *Live) hear(s *spec.Sample) {
+	if strings.HasPrefix(s.Gap, ownGap) || l.begun && s.T-l.heard > nobodyNS(l.period) {
+		l.stopped = max(l.stopped, s.T)
+	}
+	l.heard, l.begun = max(l.heard, s.T), true
+}
+
+// nobodyNS is for how long nobody at all must be silent, before it is the watcher.
+func nobodyNS(period int64) int64 { return period * 5 / 2 }
+
+// The beginnings of the reasons that say nothing of whoever was asked.
+const (
+	ownGap   = "the observer itself" // was stopped
+	unlisted = "no longer listed"    // and so not asked any more
+)
+
 // each finds whom a sample tells of and adds it to them. A gap may know no more
 // than where was asked: it is then of everything that was told of from there.
-func each[T any, S any, P stamped[S]](all map[string]*T, s *spec.Sample, of func(*T) *track[S, P], add func(*T, *spec.Sample)) {
+func each[T any, S any, P stamped[S]](all map[string]*T, period int64, s *spec.Sample, of func(*T) *track[S, P], add func(*T, *spec.Sample)) {
 	anonymous := s.Name == "" || s.Name == s.Instance
+	if strings.HasPrefix(s.Gap, unlisted) {
+		for name, t := range all {
+			at := of(t).instance
+			if (name == s.Name || anonymous) && (at == s.Instance || at == "") {
+				delete(all, name)
+			}
+		}
+		return
+	}
 	if s.Gap != "" && anonymous && s.Instance != "" {
 		told := false
 		for name, t := range all {
@@ -78,7 +116,7 @@ func each[T any, S any, P stamped[S]](all map[string]*T, s *spec.Sample, of func
 			forgetOne(all, of)
 		}
 		t = new(T)
-		of(t).name = name
+		of(t).name, of(t).least, of(t).period = name, period, period
 		all[name] = t
 	}
 	if of(t).take(s) {
@@ -131,6 +169,10 @@ func addWorker(t *workerTrack, s *spec.Sample) {
 		state.ran = (before.running + state.running) / 2
 	}
 	state.tokens, state.prompts = rate(&t.generated, s.T, v.Generated), rate(&t.prompted, s.T, v.PromptTokens)
+	if t.countedDown(v.Generated) {
+		t.again(restart{s.T, countersAnew})
+	}
+	t.log = v.Generated == nil && v.TokensPerS != nil
 	if v.Generated == nil {
 		state.tokens = valueOf(v.TokensPerS)
 		state.from = min(state.from, s.T-t.period)
@@ -151,8 +193,9 @@ func barren(since *int64, work bool, tokens float64, from, t int64) float64 {
 		return 0
 	}
 	if *since == 0 {
+		// When the work came is not known: of a long rate only the last second counts.
 		if *since = t; tokens == 0 {
-			*since = from
+			*since = max(from, t-second)
 		}
 	}
 	return seconds(t - *since)
@@ -236,25 +279,26 @@ func addClient(t *clientTrack, s *spec.Sample) {
 // window is what there is to look at now. Who was silent for longer than is kept,
 // and who was replaced by another at the same place, is forgotten.
 func (l *Live) window(now int64) *window {
-	w := newWindow(now)
+	w := &window{now: now, period: l.period, heard: l.heard}
 	forgetReplaced(l.workers)
-	w.workers = present(l.workers, now, func(t *workerTrack) *track[workerState, *workerState] { return &t.track })
-	w.gpus = present(l.gpus, now, func(t *gpuTrack) *track[gpuState, *gpuState] { return &t.track })
-	w.nodes = present(l.nodes, now, func(t *nodeTrack) *track[nodeState, *nodeState] { return &t.track })
-	w.frontends = present(l.frontends, now, func(t *frontendTrack) *track[frontendState, *frontendState] { return &t.track })
-	w.clients = present(l.clients, now, func(t *clientTrack) *track[clientState, *clientState] { return &t.track })
+	w.workers = present(l.workers, l, now, func(t *workerTrack) *track[workerState, *workerState] { return &t.track })
+	w.gpus = present(l.gpus, l, now, func(t *gpuTrack) *track[gpuState, *gpuState] { return &t.track })
+	w.nodes = present(l.nodes, l, now, func(t *nodeTrack) *track[nodeState, *nodeState] { return &t.track })
+	w.frontends = present(l.frontends, l, now, func(t *frontendTrack) *track[frontendState, *frontendState] { return &t.track })
+	w.clients = present(l.clients, l, now, func(t *clientTrack) *track[clientState, *clientState] { return &t.track })
 	w.lay()
 	w.join()
 	return w
 }
 
-func present[T any, S any, P stamped[S]](all map[string]*T, now int64, of func(*T) *track[S, P]) []*T {
+func present[T any, S any, P stamped[S]](all map[string]*T, l *Live, now int64, of func(*T) *track[S, P]) []*T {
 	list := make([]*T, 0, len(all))
 	for name, t := range all {
 		if now-of(t).last > lookNS {
 			delete(all, name)
 			continue
 		}
+		of(t).stopped = l.stopped
 		list = append(list, t)
 	}
 	slices.SortFunc(list, func(a, b *T) int { return byName(of(a).name, of(b).name) })
@@ -265,16 +309,38 @@ func present[T any, S any, P stamped[S]](all map[string]*T, now int64, of func(*
 // that is started anew has a new name at the old address, and the old one is not
 // missing.
 func forgetReplaced(all map[string]*workerTrack) {
-	begun := make(map[string]int64, len(all)) // of instance: when its newest worker first answered
+	begun := make(map[string]*workerTrack, len(all)) // of instance: its newest worker
 	for _, t := range all {
-		if t.everGood && t.instance != "" {
-			begun[t.instance] = max(begun[t.instance], t.goodAt)
+		if o := begun[t.instance]; t.everGood && t.instance != "" && (o == nil || cmp.Or(cmp.Compare(t.goodAt, o.goodAt), cmp.Compare(t.name, o.name)) > 0) {
+			begun[t.instance] = t
 		}
 	}
+	var replaced []*workerTrack
 	for name, t := range all {
 		gone := t.of(len(t.states)-1).at().gap != ""
-		if new, ok := begun[t.instance]; ok && (gone && new > t.good || new > t.last+silence*t.period) {
+		if new := begun[t.instance]; new != nil && new != t && (gone && new.goodAt > t.good || new.goodAt > t.last+silence*t.period) {
 			delete(all, name)
+			replaced = append(replaced, t)
+		}
+	}
+	// In the order of their times, so that the newest has them all.
+	slices.SortFunc(replaced, func(a, b *workerTrack) int {
+		return cmp.Or(cmp.Compare(a.good, b.good), cmp.Compare(a.name, b.name))
+	})
+	for i, t := range replaced {
+		new := begun[t.instance]
+		for _, r := range t.restarts {
+			new.again(r)
+		}
+		at := new.goodAt
+		for _, o := range replaced[i+1:] { // it was replaced itself
+			if o.instance == t.instance {
+				at = o.goodAt
+				break
+			}
+		}
+		if t.everGood {
+			new.again(restart{at, anotherID})
 		}
 	}
 }

@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"aicr/internal/spec"
 )
@@ -33,7 +34,7 @@ func large(s int64, stalled bool) []spec.Sample {
 func BenchmarkPicture(b *testing.B) {
 	for name, stalled := range map[string]bool{"healthy": false, "8 stalled": true} {
 		b.Run(name, func(b *testing.B) {
-			l := NewLive()
+			l := NewLive(time.Second)
 			for s := range int64(130) {
 				for _, one := range large(s, stalled) {
 					l.Add(one)
@@ -50,7 +51,7 @@ func BenchmarkPicture(b *testing.B) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	l := NewLive()
+	l := NewLive(time.Second)
 	s := int64(0)
 	batch := large(s, false)
 	b.ReportAllocs()

@@ -30,7 +30,7 @@ type moment struct {
 // a little after the second's samples.
 func watched(series []spec.Sample) []moment {
 	slices.SortStableFunc(series, func(a, b spec.Sample) int { return int(a.T - b.T) })
-	l := NewLive()
+	l := NewLive(time.Second)
 	var told []moment
 	const later = second / 5
 	next := second

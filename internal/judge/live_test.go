@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -115,7 +116,7 @@ func told(p Picture) []string {
 }
 
 func atEnd(h hand) Picture {
-	l := NewLive()
+	l := NewLive(time.Second)
 	for _, s := range h.series() {
 		l.Add(s)
 	}
@@ -190,7 +191,7 @@ func TestAWorkerStandsStill(t *testing.T) {
 			[]string{"fail worker/stall 0"}, []string{"makes no tokens for 5 s with 2 running"}},
 		"nobody to compare with, 4 s":       {hand{workers: 1, seconds: 24, worker: lone(at{running: 2, inFlight: 2})}, nil, nil},
 		"nobody to compare with, and idle":  {hand{workers: 1, seconds: 60, worker: lone(at{})}, nil, nil},
-		"its counter began anew: a restart": {hand{workers: 4, seconds: 21, worker: onlyOne(3, 20, at{tokens: -6000, running: 8, inFlight: 8})}, nil, nil},
+		"its counter began anew: a restart": {hand{workers: 4, seconds: 21, worker: onlyOne(3, 20, at{tokens: -6000, running: 8, inFlight: 8})}, []string{"note worker/absent 3"}, nil},
 		"who hoards and crawls, peers dry": {hand{workers: 4, seconds: 40, worker: func(s, w int) at {
 			if s > 20 && w == 3 {
 				return at{tokens: 60, running: 1022, waiting: 151, inFlight: 1173}
@@ -401,7 +402,7 @@ func TestAWorkerFailsWhatItIsSent(t *testing.T) {
 				return &front{inFlight: 24, tokens: 800, served: 4, failed: 200}
 			}
 			return &front{inFlight: 24, tokens: 1200, served: 6}
-		}}, []string{"fail serving/errors", "fail worker/black-hole 2"}, []string{"worker 2 alone stood empty"}},
+		}}, []string{"fail worker/black-hole 2", "fail serving/errors"}, []string{"worker 2 alone stood empty"}},
 		"the frontend fails, and nobody stands empty": {hand{workers: 3, seconds: 22, sole: true, worker: onlyOne(2, 20, busy(8)), frontend: func(s int) *front {
 			if s > 20 {
 				return &front{inFlight: 24, tokens: 800, served: 4, failed: 200}
@@ -679,7 +680,7 @@ func TestAPictureTellsWhatIsKnown(t *testing.T) {
 }
 
 func TestReasonsHoldUntilTheyAreToldAnew(t *testing.T) {
-	l := NewLive()
+	l := NewLive(time.Second)
 	one := func(s int64, notMeasured, derived map[string]string) {
 		l.Add(spec.Sample{T: s * second, Source: spec.SourceWorker, Name: "a", Worker: &spec.WorkerSample{}, NotMeasured: notMeasured, Derived: derived})
 	}
@@ -695,7 +696,7 @@ func TestReasonsHoldUntilTheyAreToldAnew(t *testing.T) {
 }
 
 func TestAWorkerAndItsGPUAreJoinedByPod(t *testing.T) {
-	l := NewLive()
+	l := NewLive(time.Second)
 	l.Add(spec.Sample{T: 1, Source: spec.SourceGPU, Name: "GPU-x", GPU: &spec.GPUSample{Pod: "w-0", Index: "3", Node: "n"}})
 	l.Add(spec.Sample{T: 1, Source: spec.SourceWorker, Name: "a", Worker: &spec.WorkerSample{Pod: "w-0"}})
 	l.Add(spec.Sample{T: 1, Source: spec.SourceWorker, Name: "b", Worker: &spec.WorkerSample{Pod: "w-1"}})
@@ -710,7 +711,7 @@ func TestAWorkerAndItsGPUAreJoinedByPod(t *testing.T) {
 }
 
 func TestAGapThatKnowsOnlyWhereItAsked(t *testing.T) {
-	l := NewLive()
+	l := NewLive(time.Second)
 	gap := func(s int64) {
 		l.Add(spec.Sample{T: s * second, Source: spec.SourceWorker, Name: "h:9090", Instance: "h:9090", Gap: "connection refused"})
 	}
@@ -736,7 +737,7 @@ func TestAGapThatKnowsOnlyWhereItAsked(t *testing.T) {
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	l := NewLive()
+	l := NewLive(time.Second)
 	for s := range int64(3 * mostNames) {
 		l.Add(spec.Sample{T: s * second / 100, Source: spec.SourceWorker, Name: fmt.Sprint("pod-", s), Worker: &spec.WorkerSample{}})
 		l.Add(spec.Sample{T: s * second / 100, Source: spec.SourceGPU, Name: "g", GPU: gpuAt(1, 1)})
@@ -754,7 +755,7 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 func TestTimeThatDoesNotAdvanceIsPassedOver(t *testing.T) {
-	l := NewLive()
+	l := NewLive(time.Second)
 	for _, s := range []struct {
 		t      int64
 		tokens float64

@@ -10,8 +10,9 @@ import (
 // historyS is how many seconds a history has.
 const historyS = 30
 
-// Picture is what a fleet looks like now: each list worst first, then by name. A
-// value that is nil is not known.
+// Picture is what a fleet looks like now: each list worst first. That is by the
+// symptoms, then who does not answer, then, of workers, who makes less than its
+// share and who lets more wait; then by name. A value that is nil is not known.
 type Picture struct {
 	Workers   []WorkerPicture
 	GPUs      []GPUPicture
@@ -78,19 +79,16 @@ func (l *Live) Picture(now int64) Picture {
 	w := l.window(now)
 	all := symptoms(w)
 	p := Picture{Symptoms: all, Workers: w.workerPictures(), GPUs: w.gpuPictures(), Nodes: w.nodePictures(), Frontends: w.frontendPictures()}
-	attach(all, p.Workers, func(s *Symptom) []string { return s.Workers }, func(v *WorkerPicture) (string, *[]Symptom) { return v.Name, &v.Symptoms })
-	attach(all, p.GPUs, func(s *Symptom) []string { return s.GPUs }, func(v *GPUPicture) (string, *[]Symptom) { return v.Name, &v.Symptoms })
-	attach(all, p.Nodes, func(s *Symptom) []string { return s.Nodes }, func(v *NodePicture) (string, *[]Symptom) { return v.Name, &v.Symptoms })
-	attach(all, p.Frontends, func(s *Symptom) []string { return s.Frontends }, func(v *FrontendPicture) (string, *[]Symptom) { return v.Name, &v.Symptoms })
+	attach(all, p.Workers, func(s *Symptom) []string { return s.Workers }, func(v *WorkerPicture) (string, *[]Symptom) { return v.Name, &v.Symptoms }, worseWorker)
+	attach(all, p.GPUs, func(s *Symptom) []string { return s.GPUs }, func(v *GPUPicture) (string, *[]Symptom) { return v.Name, &v.Symptoms }, worseGPU)
+	attach(all, p.Nodes, func(s *Symptom) []string { return s.Nodes }, func(v *NodePicture) (string, *[]Symptom) { return v.Name, &v.Symptoms }, worseNode)
+	attach(all, p.Frontends, func(s *Symptom) []string { return s.Frontends }, func(v *FrontendPicture) (string, *[]Symptom) { return v.Name, &v.Symptoms }, worseFrontend)
 	return p
 }
 
 // attach gives each thing the symptoms that name it, and puts the worst first.
-// What is not named stays where it was: the lists are in the order of names.
-func attach[T any](all []Symptom, to []T, names func(*Symptom) []string, of func(*T) (string, *[]Symptom)) {
-	if len(all) == 0 {
-		return
-	}
+// Among equals they are as before: the lists are in the order of names.
+func attach[T any](all []Symptom, to []T, names func(*Symptom) []string, of func(*T) (string, *[]Symptom), then func(a, b *T) int) {
 	place := make(map[string]int, len(to))
 	for i := range to {
 		name, _ := of(&to[i])
@@ -107,9 +105,34 @@ func attach[T any](all []Symptom, to []T, names func(*Symptom) []string, of func
 	slices.SortStableFunc(to, func(a, b T) int {
 		_, of1 := of(&a)
 		_, of2 := of(&b)
-		return cmp.Compare(worst(*of2), worst(*of1))
+		return cmp.Or(cmp.Compare(worst(*of2), worst(*of1)), then(&a, &b))
 	})
 }
+
+// worseWorker is who does not answer, then who makes less than its share, or of whom
+// that is not known, then who lets more wait.
+func worseWorker(a, b *WorkerPicture) int {
+	return cmp.Or(gapFirst(a.Gap, b.Gap), leastFirst(a.FairShare, b.FairShare), cmp.Compare(orZero(valueOf(b.Waiting)), orZero(valueOf(a.Waiting))))
+}
+
+func worseGPU(a, b *GPUPicture) int { return gapFirst(a.Gap, b.Gap) }
+
+func worseNode(a, b *NodePicture) int { return gapFirst(a.Gap, b.Gap) }
+
+func worseFrontend(a, b *FrontendPicture) int { return gapFirst(a.Gap, b.Gap) }
+
+func gapFirst(a, b string) int {
+	switch {
+	case a != "" && b == "":
+		return -1
+	case a == "" && b != "":
+		return 1
+	}
+	return 0
+}
+
+// leastFirst orders values, those that are not known before all others.
+func leastFirst(a, b *float64) int { return cmp.Compare(valueOf(a), valueOf(b)) }
 
 func worst(all []Symptom) int {
 	most := 0

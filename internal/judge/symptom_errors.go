@@ -10,6 +10,7 @@ import (
 
 const (
 	errorsS     = 10   // seconds that are looked at
+	errorsOf    = 2    // and how many periods at the least
 	errorsShare = 0.01 // of what ended
 	errorsLeast = 3.0  // requests
 )
@@ -28,7 +29,9 @@ func servingErrors(w *window) []Symptom {
 	for _, t := range w.frontends {
 		kinds := map[string]float64{}
 		served, failed := 0.0, 0.0
-		for i := t.since(w.now - errorsS*second); i < len(t.states); i++ {
+		look := w.span(errorsS, errorsOf)
+		first := w.now // sample that counts a failure that is not a client's
+		for i := t.since(w.now - int64(look)*second); i < len(t.states); i++ {
 			s := &t.states[i]
 			if s.gap != "" {
 				continue
@@ -41,6 +44,9 @@ func servingErrors(w *window) []Symptom {
 					kinds[kind] += r * dt
 				}
 			}
+			if s.t < first && s.failsMore() {
+				first = s.t
+			}
 		}
 		for _, kind := range clients {
 			failed -= kinds[kind]
@@ -52,7 +58,7 @@ func servingErrors(w *window) []Symptom {
 		if failed < errorsLeast || failed <= errorsShare*(failed+served) {
 			continue
 		}
-		words := fmt.Sprintf("the frontend failed %s of %s requests in the last %d s", amount(failed), amount(failed+served), errorsS)
+		words := fmt.Sprintf("the frontend failed %s of %s requests in the last %d s", amount(failed), amount(failed+served), look)
 		if len(kinds) > 0 {
 			var told []string
 			for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
@@ -62,7 +68,19 @@ func servingErrors(w *window) []Symptom {
 			}
 			words += ": " + join(told)
 		}
-		all = append(all, Symptom{Finding: "serving/errors", Severity: Fail, Frontends: []string{t.name}, Words: words, SinceS: errorsS})
+		all = append(all, Symptom{Finding: "serving/errors", Severity: Fail, Frontends: []string{t.name}, Words: words, SinceS: seconds(w.now - first)})
 	}
 	return all
+}
+
+// failsMore says whether requests failed that are not the clients' own.
+func (s *frontendState) failsMore() bool {
+	failed := s.failed
+	for _, kind := range clients {
+		failed -= s.outcomes[kind]
+	}
+	if s.served > 0 {
+		failed -= s.outcomes[notFound]
+	}
+	return failed > 1e-6 // of floats that should come to nothing
 }

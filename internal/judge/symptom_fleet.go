@@ -10,9 +10,10 @@ import (
 
 const (
 	fleetShare   = 0.25 // of the upper-quartile second: less is a stall
-	fleetS       = 2    // seconds in a row
+	fleetS       = 2    // seconds in a row, and periods
 	fleetLook    = 60   // seconds that the upper quartile is of
 	fleetLeast   = 8    // seconds of them that must be known
+	fleetRates   = 4    // and periods
 	fleetFlowed  = 0.5  // of the upper quartile: a stall is a fall from that, not a ramp
 	fleetBefore  = 5    // seconds within which the fall is
 	fleetKeeps   = 0.5  // of what was outstanding: when less is left, the load has ended
@@ -93,24 +94,28 @@ func findFleetStall(w *window) *fleetStall {
 	if held > 0 && stalled >= fleetHeldBy*held || w.failsHalf() {
 		return nil
 	}
-	var tokens, made, out [fleetLook]float64
+	var tokens, made, out, under [fleetLook]float64
+	told := false
 	for k := range fleetLook {
 		tokens[k], out[k] = w.madeAt(k)
-		passed, under := w.passedAt(k)
-		made[k] = passed
-		if !math.IsNaN(under) {
-			out[k] = under
+		made[k], under[k] = w.passedAt(k)
+		told = told || k <= w.span(bridges, bridges) && !math.IsNaN(under[k])
+	}
+	for k := range out {
+		// A frontend that counts is not mixed with what the workers have.
+		if told || !math.IsNaN(under[k]) {
+			out[k] = under[k]
 		}
 	}
 	// One that still has work while the others have none is a worker's own matter.
 	if len(w.workers) >= fleetWorkers && works != 1 {
-		if forS, usual, ok := fell(tokens[:], out[:], len(w.workers)); ok {
+		if forS, usual, ok := fell(w, tokens[:], out[:]); ok {
 			n := float64(len(w.workers))
 			return &fleetStall{"the workers together make next to no tokens", newestOf(tokens[:]) * n, usual * n, newestOf(out[:]), forS, notOneWorker}
 		}
 	}
 	if works != 1 {
-		if forS, usual, ok := fell(made[:], out[:], len(w.workers)); ok {
+		if forS, usual, ok := fell(w, made[:], out[:]); ok {
 			return &fleetStall{"the frontend passes next to no tokens on", newestOf(made[:]), usual, newestOf(out[:]), forS, notOneWorker}
 		}
 	}
@@ -181,7 +186,7 @@ func (w *window) passedAt(k int) (tokens, inFlight float64) {
 
 // fell says whether a rate, newest second first, has fallen while as much is
 // outstanding as before, and stays low.
-func fell(rates, out []float64, workers int) (forS, usual float64, ok bool) {
+func fell(w *window, rates, out []float64) (forS, usual float64, ok bool) {
 	var all, each []float64
 	for k, r := range rates {
 		if math.IsNaN(r) || math.IsNaN(out[k]) {
@@ -192,36 +197,38 @@ func fell(rates, out []float64, workers int) (forS, usual float64, ok bool) {
 			each = append(each, r/out[k])
 		}
 	}
-	if len(all) < fleetLeast {
+	if len(all) < w.span(fleetLeast, fleetRates) {
 		return 0, 0, false
 	}
 	slices.Sort(all)
 	slices.Sort(each)
 	usual, usualEach := stats.Percentile(all, 75), stats.Percentile(each, 75)
 	k := 0
-	for k < len(rates) && math.IsNaN(rates[k]) { // the newest second may not be told yet
+	for k < len(rates) && math.IsNaN(rates[k]+out[k]) { // the newest second may not be told yet
 		k++
 	}
 	newest := k
 	for ; k < len(rates); k++ {
 		// In the tail of a load few requests make few tokens: each still gets its own.
-		if math.IsNaN(rates[k]) || !(out[k] > 0 && rates[k] < fleetShare*usual && rates[k]/out[k] < fleetShare*usualEach) {
+		few := math.IsNaN(out[k]) || out[k] > 0 && rates[k]/out[k] < fleetShare*usualEach
+		if !(rates[k] < fleetShare*usual && few) {
 			break
 		}
 	}
-	need := fleetS
-	if newest < len(out) && out[newest] < float64(max(workers, fewRequests+1)) { // those few may be in their prefill
-		need = int(fleetAloneS)
+	need := w.span(fleetS, fleetS)
+	if newest < len(out) && out[newest] < float64(max(len(w.workers), fewRequests+1)) { // those few may be in their prefill
+		need = max(need, int(fleetAloneS))
 	}
-	if newest > bridges || k-newest < need || k == len(rates) {
+	if newest > w.span(bridges, bridges) || k-newest < need || k == len(rates) {
 		return 0, 0, false
 	}
 	fall := false
 	var had []float64 // outstanding while it flowed
 	for before := k; before < len(rates); before++ {
 		if rates[before] >= fleetFlowed*usual {
-			fall = fall || before < k+fleetBefore
-			had = append(had, out[before])
+			if fall = fall || before < k+w.span(fleetBefore, fleetS); !math.IsNaN(out[before]) {
+				had = append(had, out[before])
+			}
 		}
 	}
 	if !fall || !(out[newest] >= fleetKeeps*median(had)) {

@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	noTokensS     = 10.0 // how long
-	noTokensLeast = 3.0  // answers
+	noTokensS     = 10  // how long
+	noTokensOf    = 2   // and how many periods at the least
+	noTokensLeast = 3.0 // answers
 )
 
 // noTokens finds frontends whose answers have no tokens, and those that have
@@ -43,7 +44,8 @@ func emptyAnswers(w *window) []Symptom {
 	var all []Symptom
 	for _, t := range w.frontends {
 		served, tokens, known := 0.0, 0.0, false
-		for i := t.since(w.now - int64(noTokensS)*second); i < len(t.states); i++ {
+		look := w.span(noTokensS, noTokensOf)
+		for i := t.since(w.now - int64(look)*second); i < len(t.states); i++ {
 			if s := &t.states[i]; s.gap == "" && !math.IsNaN(s.tokens) && !math.IsNaN(s.served) {
 				served += s.served * seconds(s.t-s.from)
 				tokens += s.tokens
@@ -51,8 +53,8 @@ func emptyAnswers(w *window) []Symptom {
 			}
 		}
 		if known && tokens == 0 && served >= noTokensLeast {
-			all = append(all, Symptom{Finding: "serving/no-tokens", Severity: Fail, Frontends: []string{t.name}, SinceS: noTokensS,
-				Words: fmt.Sprintf("the frontend served %s in the last %s, and not one token", counted(served, "request"), lasted(noTokensS))})
+			all = append(all, Symptom{Finding: "serving/no-tokens", Severity: Fail, Frontends: []string{t.name}, SinceS: float64(look),
+				Words: fmt.Sprintf("the frontend served %s in the last %s, and not one token", counted(served, "request"), lasted(float64(look)))})
 		}
 	}
 	return all

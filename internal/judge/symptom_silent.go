@@ -14,7 +14,7 @@ func silentSources(w *window) []Symptom {
 	var all []Symptom
 	gpus := map[string][]*gpuTrack{} // by reason
 	for _, t := range w.gpus {
-		if why, _ := t.gapAt(w.now); why != "" && t.missed(w.now) >= silentTimes {
+		if why, _ := t.gapAt(w.now); why != "" && kindOfGap(why) != gapNone && t.missed(w.now) >= silentTimes {
 			gpus[why] = append(gpus[why], t)
 		}
 	}
@@ -30,14 +30,14 @@ func silentSources(w *window) []Symptom {
 		all = append(all, s)
 	}
 	for _, t := range w.nodes {
-		if why, ns := t.gapAt(w.now); why != "" && t.missed(w.now) >= silentTimes {
+		if why, ns := t.gapAt(w.now); why != "" && kindOfGap(why) != gapNone && t.missed(w.now) >= silentTimes {
 			all = append(all, Symptom{Finding: "telemetry/gap", Severity: Note, Nodes: []string{t.name}, SinceS: seconds(ns),
 				Words: fmt.Sprintf("nothing is known of node %s for %s (%s)", t.name, lasted(seconds(ns)), why)})
 		}
 	}
 	for _, t := range w.frontends {
 		why, ns := t.gapAt(w.now)
-		if why == "" {
+		if why == "" || kindOfGap(why) == gapNone {
 			continue
 		}
 		forS := seconds(ns)
@@ -52,4 +52,35 @@ func silentSources(w *window) []Symptom {
 		}
 	}
 	return all
+}
+
+// nobodyHeard finds that nothing came from anybody, not even that someone did not
+// answer: then the watcher itself was stopped, and nothing is known of the others. A
+// log may be silent by itself.
+func nobodyHeard(w *window) []Symptom {
+	period := int64(0)
+	asked := func(of int64) {
+		if period == 0 || of < period {
+			period = of
+		}
+	}
+	for _, t := range w.workers {
+		if !t.log {
+			asked(t.period)
+		}
+	}
+	for _, t := range w.gpus {
+		asked(t.period)
+	}
+	for _, t := range w.nodes {
+		asked(t.period)
+	}
+	for _, t := range w.frontends {
+		asked(t.period)
+	}
+	if silent := w.now - w.heard; period > 0 && silent > nobodyNS(period) {
+		return []Symptom{{Finding: "telemetry/gap", Severity: Note, SinceS: seconds(silent),
+			Words: fmt.Sprintf("nothing was heard from anybody for %s: the watcher itself was stopped, or its network", lasted(seconds(silent)))}}
+	}
+	return nil
 }

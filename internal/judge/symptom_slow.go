@@ -12,6 +12,7 @@ const (
 	slowNoise    = 4.0  // standard deviations: the fewer requests ran, the clearer it must be
 	hoardsWords  = 2.0  // times the peers' running, to be told
 	slowOfTokens = 1.2  // times the peers' tokens/s: who makes more is loaded, not slow
+	slowRates    = 4    // rates that a stretch has at the least
 )
 
 // slowLooks are the stretches that are looked at, in seconds: a short one that sees
@@ -33,6 +34,7 @@ func slowWorkers(w *window) []Symptom {
 	var all []Symptom
 	done := make([]bool, len(w.workers))
 	for _, look := range slowLooks {
+		look = w.span(look, slowRates)
 		paces := make([]pace, len(w.workers))
 		var per, tokens, running []float64
 		for i := range w.workers {
@@ -77,7 +79,7 @@ func paceOf(w *window, i, look int) pace {
 		return pace{}
 	}
 	var p pace
-	for k := from; k < min(lookS, from+look+bridges) && p.seconds < float64(look); k++ {
+	for k := from; k < min(lookS, from+look+w.span(bridges, bridges)) && p.seconds < float64(look); k++ {
 		if s := w.told(i, k); s != nil && !math.IsNaN(s.tokens) && !math.IsNaN(s.ran) {
 			p.seconds++
 			p.tokens += s.tokens
@@ -92,7 +94,7 @@ func paceOf(w *window, i, look int) pace {
 func stalledLately(w *window, i, look int) bool {
 	from, _ := w.latest(i)
 	low := 0
-	for k := from; k < min(lookS, from+look+bridges); k++ {
+	for k := from; k < min(lookS, from+look+w.span(bridges, bridges)); k++ {
 		s := w.told(i, k)
 		if s == nil || !isLow(w, s, k, medianBut(w.at(k).tokens, s.tokens)) {
 			low = 0
@@ -110,7 +112,7 @@ func stalledLately(w *window, i, look int) bool {
 func mostlySlow(w *window, i, look int, limit float64) bool {
 	from, _ := w.latest(i)
 	slow, all := 0, 0
-	for k := from; k < min(lookS, from+look+bridges) && all < look; k++ {
+	for k := from; k < min(lookS, from+look+w.span(bridges, bridges)) && all < look; k++ {
 		s := w.told(i, k)
 		if s == nil || math.IsNaN(s.tokens) || math.IsNaN(s.ran) {
 			continue

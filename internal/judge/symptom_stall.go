@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 const (
@@ -17,7 +18,8 @@ const (
 	worksPower    = 0.6  // of the greatest power in the window: a GPU that draws it works
 	hoards        = 2.0  // times the peers' median of running requests
 	hoardsTokens  = 1.2  // times the peers' median of tokens/s: who makes more is busy, not stalled
-	gaugeZeroS    = 5.0  // how long, when only the sender's count says that there is work
+	gaugeZeroS    = 5    // how long, when only the sender's count says that there is work
+	gaugeZeroOf   = 3    // and over how many periods: the counts are of different times
 	gaugeZeroPart = 0.5  // of a fair share of the sender's requests, that no worker has
 )
 
@@ -83,13 +85,13 @@ func stallAmongPeers(w *window, i int) *stall {
 	need := stallS
 	switch {
 	case !works:
-		need = gaugeZeroS
+		need = float64(w.span(gaugeZeroS, gaugeZeroOf))
 		var only bool
 		if found.hidden, only = hiddenWork(w, from, k); !(found.hidden > 0) || !only && !hadAShare(w, i, k) {
 			return nil
 		}
 	case newest.holds() <= fewRequests:
-		if need = stallAloneS; w.gpuWorks(i) {
+		if need = stallAloneS; w.gpuWorks(i) || kvGrows(w.workers[i]) {
 			need = prefillS
 		}
 	}
@@ -169,7 +171,7 @@ func stallAlone(w *window, i int) *stall {
 		return nil
 	}
 	need := stallAloneS
-	if w.gpuWorks(i) {
+	if w.gpuWorks(i) || s.holds() <= fewRequests && kvGrows(w.workers[i]) {
 		need = prefillS
 	}
 	if s.barrenS < need {
@@ -191,6 +193,18 @@ func stallAlone(w *window, i int) *stall {
 		return nil // all of them together: that is the fleet's
 	}
 	return &stall{worker: i, s: s, forS: s.barrenS, peers: math.NaN()}
+}
+
+// kvGrows says whether a worker that makes no token still fills its KV cache: a long
+// prompt is taken up chunk by chunk. It must have grown within the last seconds.
+func kvGrows(t *workerTrack) bool {
+	newest := t.newest()
+	for i := range slices.Backward(t.states) {
+		if s := &t.states[i]; s.gap == "" && seconds(newest.t-s.t) >= stallS {
+			return newest.kv > s.kv
+		}
+	}
+	return false
 }
 
 func workerStalls(w *window) []Symptom {

@@ -18,10 +18,14 @@ const (
 	gapOther      gapKind = iota // it answers, but not with its metrics; or its sample was lost on the way
 	gapUnanswered                // it does not answer
 	gapGone                      // there is nobody to answer
+	gapNone                      // it says nothing of whoever was asked
 )
 
 // kindOfGap reads the reasons that the observer gives.
 func kindOfGap(why string) gapKind {
+	if strings.HasPrefix(why, ownGap) || why == logSilent {
+		return gapNone
+	}
 	for _, gone := range []string{"connection refused", "no such host"} {
 		if strings.HasPrefix(why, gone) {
 			return gapGone
@@ -55,11 +59,8 @@ func unansweredWorkers(w *window) []Symptom {
 	}
 	for i, t := range w.workers {
 		why, ns := t.gapAt(w.now)
-		if why == "" || t.missed(w.now) < unansweredTimes {
-			continue
-		}
 		kind := kindOfGap(why)
-		if together && kind == gapUnanswered {
+		if why == "" || kind == gapNone || t.missed(w.now) < unansweredTimes || together && kind == gapUnanswered {
 			continue
 		}
 		all = append(all, unanswered(w, i, why, kind, seconds(ns)))

@@ -50,6 +50,7 @@ func rules() []rule {
 		{"A worker admits nothing", []string{"worker/stall"}, admissionStalls},
 		{"A worker has made no token yet", []string{"start/cold", "start/timeout"}, coldWorkers},
 		{"A worker does not answer", []string{"worker/absent", "worker/stall", "telemetry/gap"}, unansweredWorkers},
+		{"A worker starts anew", []string{"worker/absent"}, restarts},
 		{"A worker is slow", []string{"worker/slow"}, slowWorkers},
 		{"A worker gets nothing to do", []string{"worker/absent", "worker/stall"}, idleWorkers},
 		{"A worker fails what it is sent", []string{"worker/black-hole"}, blackHoles},
@@ -66,6 +67,9 @@ func rules() []rule {
 // symptoms is all that is off, worst first.
 func symptoms(w *window) []Symptom {
 	w.stall = stallsOf(w)
+	if nobody := nobodyHeard(w); nobody != nil {
+		return nobody
+	}
 	var all []Symptom
 	for _, r := range rules() {
 		all = append(all, r.look(w)...)

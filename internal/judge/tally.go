@@ -27,7 +27,11 @@ type TallyRow struct {
 	Derived                map[string]string
 
 	counts map[string]float64
+	silent int // gaps in a row, up to the latest sample
 }
+
+// Silent says that there was no answer, or none any more at the end.
+func (r *TallyRow) Silent() bool { return r.Samples == 0 || r.silent >= 2 }
 
 // Bounds are the least, the greatest and the mean of a value.
 type Bounds struct {
@@ -52,6 +56,9 @@ func (t *Tally) Add(s spec.Sample) {
 	key := s.Source + "\x00" + s.Name
 	r := t.rows[key]
 	if r == nil {
+		if len(t.rows) >= mostRows {
+			t.forgetOldest()
+		}
 		r = &TallyRow{Source: s.Source, Name: s.Name, FirstT: s.T, Values: map[string]Bounds{}, Grown: map[string]float64{}, counts: map[string]float64{}}
 		t.rows[key] = r
 	}
@@ -59,7 +66,11 @@ func (t *Tally) Add(s spec.Sample) {
 	if s.NotMeasured != nil || s.Derived != nil {
 		r.NotMeasured, r.Derived = maps.Clone(s.NotMeasured), s.Derived
 	}
-	if s.Gap != "" {
+	if s.Gap == "" {
+		r.silent = 0
+		t.settle(&s, r)
+	} else {
+		r.silent++
 		r.Gaps++
 		r.LastGap = s.Gap
 		return
@@ -113,6 +124,31 @@ func (t *Tally) Add(s spec.Sample) {
 		r.counter("failed", f.Failed)
 		r.counter("tokens", f.Tokens)
 		r.counter("stalls", f.Stalls)
+	}
+}
+
+// mostRows is how many things are told apart. Where names change all the time, who
+// was heard longest ago goes.
+const mostRows = 4096
+
+func (t *Tally) forgetOldest() {
+	oldest := ""
+	for key, r := range t.rows {
+		if o := t.rows[oldest]; o == nil || r.LastT < o.LastT || r.LastT == o.LastT && key < oldest {
+			oldest = key
+		}
+	}
+	delete(t.rows, oldest)
+}
+
+// settle gives a thing that has a name now the gaps of the time when only its place
+// was known.
+func (t *Tally) settle(s *spec.Sample, r *TallyRow) {
+	key := s.Source + "\x00" + s.Instance
+	if before := t.rows[key]; before != nil && before != r && before.Samples == 0 && s.Instance != "" {
+		r.Gaps += before.Gaps
+		r.FirstT = min(r.FirstT, before.FirstT)
+		delete(t.rows, key)
 	}
 }
 

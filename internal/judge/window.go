@@ -1,8 +1,10 @@
 package judge
 
 import (
+	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"aicr/internal/spec"
 	"aicr/internal/stats"
@@ -17,6 +19,9 @@ const (
 	mostOf  = 256 // states that are kept of each source
 	bridges = 3   // periods that a rate is spread over when samples in between are missing
 	silence = 3   // periods after which a source that says nothing is silent
+
+	logNS  = 10 * second       // how often a log tells, at the least
+	thinNS = second * 45 / 100 // who is asked more often than this is kept so often
 )
 
 // stamp is what every state has.
@@ -27,6 +32,9 @@ type stamp struct {
 }
 
 func (s *stamp) at() *stamp { return s }
+
+// own says whether it was the watcher itself that missed it.
+func (s *stamp) own() bool { return strings.HasPrefix(s.gap, ownGap) }
 
 // stamped is a pointer to a state.
 type stamped[S any] interface {
@@ -40,7 +48,11 @@ type track[S any, P stamped[S]] struct {
 	name, instance       string
 	states               []S
 	period               int64 // how often it is asked, as far as its samples tell
+	least                int64 // how often it is asked, as the observer says
 	first, last          int64 // samples, gaps too
+	answered             int64 // last sample with values, kept or not
+	stopped              int64 // until then the watcher itself had stopped
+	log                  bool  // it is a log, which speaks when it has something to say
 	good                 int64 // last sample with values; 0 with everGood false
 	everGood             bool
 	goodAt               int64 // the first sample with values
@@ -72,41 +84,77 @@ func (t *track[S, P]) current(now int64) P {
 	return p
 }
 
-// gapAt says why there is no current sample, and for how long.
+// gapAt says why there is no current sample, and for how long. A stop of the
+// watcher itself is a reason only where there is no other.
 func (t *track[S, P]) gapAt(now int64) (why string, forNS int64) {
 	since := t.first
 	if t.everGood {
 		since = t.good
 	}
-	if p := t.of(len(t.states) - 1); p.at().gap != "" {
-		return p.at().gap, now - since
+	began := -1 // the first of the samples that are missing
+	for i := len(t.states) - 1; i >= 0 && t.of(i).at().gap != ""; i-- {
+		if t.of(i).at().own() {
+			continue
+		}
+		if began = i; why == "" {
+			why = t.of(i).at().gap
+		}
 	}
-	if now-t.last >= silence*t.period {
-		return nothingHeard, now - since
+	if last := t.of(len(t.states) - 1).at(); last.gap != "" {
+		if began > 0 && t.of(began-1).at().own() {
+			since = t.of(began - 1).at().t
+		}
+		return cmp.Or(why, last.gap), now - since
 	}
-	return "", 0
+	if now-t.last < t.quietNS() {
+		return "", 0
+	}
+	if t.log {
+		return logSilent, now - since
+	}
+	return nothingHeard, now - max(since, t.stopped)
 }
 
-// missed is how many samples in a row are missing.
-func (t *track[S, P]) missed(now int64) int {
-	n := 0
-	for i := len(t.states) - 1; i >= 0 && t.of(i).at().gap != ""; i-- {
-		n++
+// quietNS is for how long it must say nothing to be silent.
+func (t *track[S, P]) quietNS() int64 {
+	if t.log {
+		return silence * max(t.period, logNS)
 	}
-	if late := (now - t.last) / max(1, t.period); late >= silence {
-		n += int(late)
+	return silence * t.period
+}
+
+// missed is how many samples in a row are missing. Those that the watcher missed
+// by itself do not count, nor the one that was under way when it stopped.
+func (t *track[S, P]) missed(now int64) int {
+	n, own := 0, false
+	for i := len(t.states) - 1; i >= 0 && t.of(i).at().gap != ""; i-- {
+		before := own
+		if own = t.of(i).at().own(); !own && !before {
+			n++
+		}
+	}
+	if late := now - max(t.last, t.stopped); late >= t.quietNS() {
+		n += int(late / t.period)
 	}
 	return n
 }
 
-const nothingHeard = "nothing was heard"
+const (
+	nothingHeard = "nothing was heard"
+	logSilent    = "its log says nothing"
+)
 
-// take notes a sample's place in time; it is false for one that does not advance.
+// take notes a sample's place in time; it is false for one that does not advance,
+// and for those in between when there are very many.
 func (t *track[S, P]) take(s *spec.Sample) bool {
+	if s.Gap == "" {
+		t.answered = max(t.answered, s.T)
+	}
 	switch {
-	case t.period == 0:
-		t.period, t.first = second, s.T
-	case s.T <= t.last:
+	case len(t.states) == 0:
+		t.first = s.T
+		t.period = max(t.least, thinNS)
+	case s.T <= t.last || t.thin(s):
 		return false
 	default:
 		step := s.T - t.last
@@ -115,6 +163,8 @@ func (t *track[S, P]) take(s *spec.Sample) bool {
 		} else {
 			t.period += (min(step, silence*t.period) - t.period) / 8
 		}
+		// Two who tell of the same one make it look as if it were asked more often.
+		t.period = max(t.period, t.least, thinNS)
 	}
 	t.last = s.T
 	if s.Instance != "" {
@@ -130,6 +180,18 @@ func (t *track[S, P]) take(s *spec.Sample) bool {
 		t.good, t.everGood = s.T, true
 	}
 	return true
+}
+
+// thin says whether a sample is one too many. One that is missing among many that
+// come is.
+func (t *track[S, P]) thin(s *spec.Sample) bool {
+	if t.least >= thinNS {
+		return false
+	}
+	if s.Gap != "" {
+		return s.T-max(t.answered, t.last) < thinNS
+	}
+	return t.everGood && s.T-t.good < thinNS
 }
 
 // keep adds a state and lets go of those that are too old.
@@ -157,8 +219,10 @@ type (
 	workerTrack struct {
 		track[workerState, *workerState]
 		generated, prompted, ended, failed stats.Counter
-		made                               bool  // it has made a token, ever
-		barren                             int64 // since when it has work and makes none; 0: it is not so
+		made                               bool    // it has made a token, ever
+		barren                             int64   // since when it has work and makes none; 0: it is not so
+		total                              float64 // of its tokens
+		restarts                           []restart
 		gpu, pod                           string
 	}
 	gpuTrack struct {
@@ -233,6 +297,8 @@ type clientState struct {
 // on a grid of seconds that ends now. A rule is a function of it alone.
 type window struct {
 	now       int64
+	period    int64 // how often each source is asked
+	heard     int64 // the newest sample of anybody
 	workers   []*workerTrack
 	gpus      []*gpuTrack
 	nodes     []*nodeTrack
@@ -254,7 +320,11 @@ type seen struct {
 	tokens, perRequest, running []float64
 }
 
-func newWindow(now int64) *window { return &window{now: now} }
+// span is so many seconds, or so many periods when they are longer: a rule that
+// needs several rates needs as many samples.
+func (w *window) span(seconds int, periods int64) int {
+	return max(seconds, int((periods*w.period+second-1)/second))
+}
 
 // lay lays the workers' states on the grid. A state tells of the seconds whose
 // middle lies in the time that its rates are of.

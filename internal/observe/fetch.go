@@ -47,9 +47,11 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 func (c *Client) at(kind, address, token string, l Labels, page pageReader) Source {
 	instance := "no address" // what cannot be read may hold a secret
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
-		instance = u.Host
+		if instance = u.Host; u.Path != "/metrics" {
+			instance += u.Path // a proxy has many nodes' pages on one host
+		}
 	}
-	return Source{Kind: kind, Instance: instance, Labels: l, Reader: &fetch{client: c, url: address, token: token, page: page}}
+	return Source{Kind: kind, Instance: instance, Address: address, Labels: l, Reader: &fetch{client: c, url: address, token: token, page: page}}
 }
 
 // ErrNoSuchPage says that a server answers and has not the page that was asked

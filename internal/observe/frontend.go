@@ -38,12 +38,12 @@ func (f *frontendPage) read(text []byte) ([]spec.Sample, error) {
 		{frontendStalls, &fs.Stalls},
 	} {
 		if *v.into = sum(v.value.in(p)); *v.into == nil {
-			notMeasured(&s, v.value.field, v.value.absent("the frontend"))
+			notMeasured(&s, v.value.field, v.value.missing("the frontend", p))
 		}
 	}
 	// Dynamo tells the ratio per mille.
 	if fs.Busy = scaled(greatest(frontendBusy.in(p)), 1e-3); fs.Busy == nil {
-		notMeasured(&s, frontendBusy.field, frontendBusy.absent("the frontend"))
+		notMeasured(&s, frontendBusy.field, frontendBusy.missing("the frontend", p))
 	}
 	ended := frontendRequests.in(p)
 	if sum(ended) == nil {

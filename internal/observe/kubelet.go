@@ -55,7 +55,7 @@ func (k *summaryPage) read(text []byte) ([]spec.Sample, error) {
 		return nil, errNoNode
 	}
 	n := &spec.NodeSample{}
-	s := spec.Sample{Source: spec.SourceNode, Name: told.Node.Name, Node: n}
+	s := spec.Sample{Source: spec.SourceNode, Name: cleaned([]byte(told.Node.Name)), Node: n}
 	now := k.clock()
 	for field, r := range map[string]*resource{nodeCPU.field: told.Node.CPU, nodeMemory.field: told.Node.Memory, nodeIO.field: told.Node.IO} {
 		into := nodePressures(n)[field]

@@ -205,6 +205,12 @@ var logClasses = []logClass{
 	},
 }
 
+// Grave reports whether an event of a log, by its reason, is one that someone
+// should act on. A frontend that finds nobody yet is only starting.
+func Grave(reason string) bool {
+	return !strings.HasPrefix(reason, "discovery-") && slices.ContainsFunc(logClasses, func(c logClass) bool { return c.name == reason })
+}
+
 func classOf(line string) string {
 	for _, c := range logClasses {
 		if hasOne(line, c.signs) && c.pattern.MatchString(line) {
@@ -297,7 +303,8 @@ var secrets = []struct {
 }{
 	{regexp.MustCompile(`(?i)(authorization\W{1,6}(?:(?:bearer|basic|token)\s+)?)[^\s"',;]+`), "${1}***"},
 	{regexp.MustCompile(`(?i)(bearer\s+)[^\s"',;]+`), "${1}***"},
-	{regexp.MustCompile(`(?i)((?:api[_-]?key|access[_-]?key|token|password|passwd|secret)["']?\s*[=:]\s*["']?)[^\s"',;&]+`), "${1}***"},
+	{regexp.MustCompile(`(?i)(\B--?[a-z0-9-]*(?:key|token|password|secret)[ =]+)\S+`), "${1}***"},
+	{regexp.MustCompile(`(?i)((?:api[_-]?key|access[_-]?key|token|password|passwd|secret)["']?\s*[=:]\s*\[?\s*["']?)[^\s"',;&\]]+`), "${1}***"},
 	{regexp.MustCompile(`\b(hf_|sk-|nvapi-|ghp_|glpat-|xox[a-z]-|AKIA)[A-Za-z0-9_-]{3,}`), "${1}***"},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?`), "***"},
 	{regexp.MustCompile(`(://)[^/\s@]+@`), "${1}***@"},

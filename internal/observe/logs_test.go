@@ -149,6 +149,8 @@ func TestWhatAUserWroteIsNoEvent(t *testing.T) {
 func TestSecretsAreMasked(t *testing.T) {
 	for _, tc := range []struct{ line, want string }{
 		{"CUDA error: Authorization: Bearer abc.def-123", "CUDA error: Authorization: Bearer ***"},
+		{"CUDA error: argv --api-key hunter2 --port 1", "CUDA error: argv --api-key *** --port 1"},
+		{`CUDA error: "api_key": ["hunter2"], x`, `CUDA error: "api_key": ["***"], x`},
 		{`CUDA error: headers={"authorization": "Basic dXNlcjpwdw=="}`, `CUDA error: headers={"authorization": "Basic ***"}`},
 		{"CUDA error: Authorization: abcdef", "CUDA error: Authorization: ***"},
 		{"CUDA error: bearer abcdef, next", "CUDA error: bearer ***, next"},

@@ -123,6 +123,14 @@ func (v value) in(p page) []series {
 	return nil
 }
 
+// missing says why there is no value: it was looked for and not found, or is none.
+func (v value) missing(exporter string, p page) string {
+	if len(v.in(p)) > 0 {
+		return exporter + " tells no number"
+	}
+	return v.absent(exporter)
+}
+
 // absent says what was looked for and not found.
 func (v value) absent(exporter string) string {
 	return exporter + " has no " + wordy(slices.Clone(v.names), "or")

@@ -149,7 +149,7 @@ func (t *smiTable) line(line string) (*spec.Sample, error) {
 		return nil, fmt.Errorf("%w: %s", errSMILines, oneLine(line))
 	}
 	for i := range row {
-		row[i] = strings.TrimSpace(row[i])
+		row[i] = strings.TrimSpace(cleaned([]byte(row[i])))
 	}
 	if t.header == nil {
 		columns := map[string]int{}

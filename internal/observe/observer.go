@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"aicr/internal/spec"
@@ -28,7 +29,8 @@ type Observer struct {
 	watching  sync.WaitGroup
 
 	mu      sync.Mutex
-	sources map[string]context.CancelFunc
+	sources map[string]*watch
+	owners  map[string]*watch // by kind and name: who tells of it
 	closed  bool
 }
 
@@ -41,7 +43,7 @@ func New(clock Clock, period time.Duration, sink Sink) *Observer {
 	o := &Observer{
 		clock: clock, period: period, sink: sink, seed: rand.Uint64(),
 		queue: make(chan any, backlog), delivered: make(chan struct{}),
-		sources: map[string]context.CancelFunc{},
+		sources: map[string]*watch{}, owners: map[string]*watch{},
 	}
 	go func() {
 		defer close(o.delivered)
@@ -67,7 +69,7 @@ func (o *Observer) Set(ctx context.Context, sources []Source) {
 	}
 	wanted := map[string]bool{}
 	for _, s := range sources {
-		key := fmt.Sprintf("%s %s %+v", s.Kind, s.Instance, s.Labels)
+		key := fmt.Sprintf("%s %s %s %+v", s.Kind, s.Instance, s.Address, s.Labels)
 		if wanted[key] {
 			continue
 		}
@@ -76,9 +78,10 @@ func (o *Observer) Set(ctx context.Context, sources []Source) {
 			continue
 		}
 		watched, stop := context.WithCancel(ctx)
-		o.sources[key] = stop
-		w := &watch{o: o, source: s, names: map[string]*known{}}
+		w := &watch{o: o, source: s, stop: stop, names: map[string]*known{}}
+		o.sources[key] = w
 		o.watching.Go(func() {
+			defer w.leave()
 			if s.Follower != nil {
 				w.follow(watched)
 			} else {
@@ -86,11 +89,33 @@ func (o *Observer) Set(ctx context.Context, sources []Source) {
 			}
 		})
 	}
-	for key, stop := range o.sources {
+	for key, w := range o.sources {
 		if !wanted[key] {
-			stop()
+			w.unlisted.Store(true)
+			w.stop()
 			delete(o.sources, key)
 		}
+	}
+}
+
+// claim says who tells of a thing: the first who did, until it is gone. Two who
+// tell of the same would make one series of two.
+func (o *Observer) claim(w *watch, name string) (owner *watch) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := w.source.Kind + " " + name
+	if owner = o.owners[key]; owner == nil {
+		o.owners[key] = w
+		owner = w
+	}
+	return owner
+}
+
+func (o *Observer) disown(w *watch, name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if key := w.source.Kind + " " + name; o.owners[key] == w {
+		delete(o.owners, key)
 	}
 }
 
@@ -99,8 +124,8 @@ func (o *Observer) Set(ctx context.Context, sources []Source) {
 func (o *Observer) Close() {
 	o.mu.Lock()
 	o.closed = true
-	for _, stop := range o.sources {
-		stop()
+	for _, w := range o.sources {
+		w.stop()
 	}
 	o.mu.Unlock()
 	o.watching.Wait()
@@ -122,8 +147,10 @@ func (o *Observer) moment(n int64) time.Duration {
 
 // watch is the observation of one source.
 type watch struct {
-	o      *Observer
-	source Source
+	o        *Observer
+	source   Source
+	stop     context.CancelFunc
+	unlisted atomic.Bool // nobody wants it any more
 
 	mu    sync.Mutex
 	names map[string]*known
@@ -197,6 +224,7 @@ func (w *watch) told(at, took time.Duration, samples []spec.Sample) {
 		w.put(spec.Sample{T: int64(at), Took: int64(took), Source: w.source.Kind, Name: name, Gap: "no longer on the page"})
 		if w.source.Kind != spec.SourceGPU {
 			delete(w.names, name) // a worker that starts anew has another name; a GPU that is gone is missed
+			w.o.disown(w, name)
 		}
 	}
 }
@@ -205,6 +233,15 @@ func (w *watch) told(at, took time.Duration, samples []spec.Sample) {
 func (w *watch) say(at, took time.Duration, s spec.Sample) string {
 	s.T, s.Took, s.Source = int64(at), int64(took), w.source.Kind
 	s.Name = w.name(s.Name)
+	if owner := w.o.claim(w, s.Name); owner != w {
+		if w.source.Labels.Name == "" {
+			s = spec.Sample{T: s.T, Took: s.Took, Source: s.Source, Name: w.source.Instance,
+				Gap: fmt.Sprintf("this is %s %s, which is asked at %s already", s.Source, s.Name, owner.source.Instance)}
+			w.put(s)
+			return s.Name
+		}
+		s.Name += "@" + w.source.Instance // the name was given, to several
+	}
 	if s.Worker != nil {
 		s.Worker.Pod = cmp.Or(w.source.Labels.Pod, s.Worker.Pod)
 		s.Worker.GPU = cmp.Or(w.source.Labels.GPU, s.Worker.GPU)
@@ -213,6 +250,8 @@ func (w *watch) say(at, took time.Duration, s spec.Sample) string {
 	if k == nil {
 		k = &known{}
 		w.names[s.Name] = k
+	} else if w.source.Follower != nil && w.source.Kind == spec.SourceGPU && at-k.heard < w.o.period/2 {
+		return s.Name // it waited in the pipe while this program stood still: nobody knows when it was said
 	} else if maps.Equal(k.notMeasured, s.NotMeasured) && maps.Equal(k.derived, s.Derived) {
 		s.NotMeasured, s.Derived = nil, nil // said before
 	}
@@ -225,14 +264,30 @@ func (w *watch) say(at, took time.Duration, s spec.Sample) string {
 }
 
 // name is what a thing goes by. An engine of several keeps its number behind a
-// name that was given.
+// name that was given, or behind its place where its worker has none.
 func (w *watch) name(told string) string {
 	given := w.source.Labels.Name
-	if i := strings.LastIndexByte(told, '/'); i >= 0 && given != "" {
-		return given + told[i:]
+	if i := strings.LastIndexByte(told, '/'); i >= 0 && (given != "" || i == 0) {
+		return cmp.Or(given, w.source.Instance) + told[i:]
 	}
 	return cmp.Or(given, told, w.source.Instance)
 }
+
+// leave ends the observation of a source: when nobody wants it any more, that is
+// why there is nothing more of it.
+func (w *watch) leave() {
+	if w.unlisted.Load() {
+		w.gap(w.o.clock.Now(), 0, unlisted)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name := range w.names {
+		w.o.disown(w, name)
+	}
+}
+
+// unlisted is the reason of the last gap of a source that was taken off the list.
+const unlisted = "no longer listed"
 
 // gap says that there is no sample of anything that the source tells of.
 func (w *watch) gap(at, took time.Duration, why string) {
@@ -288,7 +343,7 @@ func (w *watch) follow(ctx context.Context) {
 			why = oneLine(err.Error())
 		}
 		if w.source.Kind != spec.SourceGPU {
-			w.ended(why)
+			w.ended(why, errors.Is(err, errLogEnded))
 			return // a log that has ended has said all it had to say
 		}
 		w.silent(why)
@@ -299,15 +354,12 @@ func (w *watch) follow(ctx context.Context) {
 	}
 }
 
-// ended says that there will be no more. It is a gap only where nothing was said
-// before: the end of a log is not that of its server.
-func (w *watch) ended(why string) {
+// ended says that there will be no more. It is a gap only where a log could not be
+// read: the end of one is not that of its server.
+func (w *watch) ended(why string, read bool) {
 	now := w.o.clock.Now()
 	w.o.queue <- spec.Event{T: now.Seconds(), Kind: spec.EventLog, Source: w.source.Instance, Reason: "ended", Text: why}
-	w.mu.Lock()
-	quiet := len(w.names) == 0
-	w.mu.Unlock()
-	if quiet {
+	if !read {
 		w.gap(now, 0, why)
 	}
 }

@@ -415,3 +415,131 @@ func TestNoConnectionIsLeftBehind(t *testing.T) {
 		}
 	}
 }
+
+// Two pages of one host are two; a list that names another page of it is followed.
+func TestPagesOfOneHostAreToldApart(t *testing.T) {
+	c := NewClient(&http.Transport{})
+	a, b := Worker(c, "http://proxy:1/a/metrics", Labels{}), Worker(c, "http://proxy:1/b/metrics", Labels{})
+	if a.Instance != "proxy:1/a/metrics" || b.Instance != "proxy:1/b/metrics" {
+		t.Errorf("they are at %q and %q", a.Instance, b.Instance)
+	}
+	if s := Worker(c, "http://host:1/metrics?token=sesame", Labels{}); s.Instance != "host:1" {
+		t.Errorf("it is at %q", s.Instance)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{}
+		o := New(StartClock(), time.Second, k)
+		defer o.Close()
+		page := func(address string, v float64) Source {
+			s := worker("host:1", func(context.Context, int) ([]spec.Sample, error) { return running(v), nil })
+			s.Address = address
+			return s
+		}
+		o.Set(t.Context(), []Source{page("http://host:1/metrics?of=a", 1)})
+		time.Sleep(5 * time.Second)
+		o.Set(t.Context(), []Source{page("http://host:1/metrics?of=b", 2)})
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		got := k.of("host:1")
+		if last := got[len(got)-1]; last.Worker == nil || *last.Worker.Running != 2 {
+			t.Errorf("the page that is listed now is not asked: %+v", last)
+		}
+	})
+}
+
+// Two who tell of the same thing must not become one series.
+func TestAThingIsToldOfByOne(t *testing.T) {
+	named := func(instance string, names ...string) Source {
+		return worker(instance, func(context.Context, int) ([]spec.Sample, error) {
+			var all []spec.Sample
+			for _, n := range names {
+				all = append(all, spec.Sample{Name: n, Worker: &spec.WorkerSample{}})
+			}
+			return all, nil
+		})
+	}
+	t.Run("the same worker at two addresses", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k := observe(t, 5*time.Second, named("127.0.0.1:1", "77"), named("localhost:1", "77"))
+			instances := map[string]bool{}
+			for _, s := range k.of("77") {
+				instances[s.Instance] = true
+			}
+			if len(instances) != 1 {
+				t.Errorf("it is told of by %v", instances)
+			}
+			var gaps []spec.Sample
+			gaps = append(append(gaps, k.of("127.0.0.1:1")...), k.of("localhost:1")...)
+			if len(gaps) == 0 || !strings.HasPrefix(gaps[0].Gap, "this is worker 77, which is asked at ") {
+				t.Errorf("the other says %+v", gaps)
+			}
+		})
+	})
+	t.Run("one name given to two", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a, b := named("a:1", "77"), named("b:1", "78")
+			a.Labels.Name, b.Labels.Name = "w", "w"
+			k := observe(t, 5*time.Second, a, b)
+			if len(k.of("w")) == 0 || len(k.of("w@a:1"))+len(k.of("w@b:1")) == 0 {
+				t.Errorf("%d of w, %d and %d of the others", len(k.of("w")), len(k.of("w@a:1")), len(k.of("w@b:1")))
+			}
+		})
+	})
+	t.Run("engines of workers without a name", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k := observe(t, 5*time.Second, named("a:1", "/0", "/1"), named("b:1", "/0", "/1"))
+			for _, name := range []string{"a:1/0", "a:1/1", "b:1/0", "b:1/1"} {
+				if len(k.of(name)) == 0 {
+					t.Errorf("nothing of %s", name)
+				}
+			}
+		})
+	})
+}
+
+func TestWhatIsTakenOffTheListSaysSoOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{}
+		o := New(StartClock(), time.Second, k)
+		s := worker("w:1", func(context.Context, int) ([]spec.Sample, error) {
+			return []spec.Sample{{Name: "77", Worker: &spec.WorkerSample{}}}, nil
+		})
+		o.Set(t.Context(), []Source{s})
+		time.Sleep(5 * time.Second)
+		o.Set(t.Context(), nil)
+		time.Sleep(5 * time.Second)
+		o.Close()
+		got := k.of("77")
+		for i, x := range got {
+			if (x.Gap == "no longer listed") != (i == len(got)-1) {
+				t.Errorf("sample %d of %d: gap %q", i, len(got), x.Gap)
+			}
+		}
+	})
+}
+
+// Rows that waited in a pipe while this program stood still are of times that
+// nobody knows.
+func TestRowsThatCameTogetherAreOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gpu := Source{Kind: spec.SourceGPU, Instance: "local", Follower: &following{script: func(ctx context.Context, tell Tell, _ int) error {
+			for {
+				for range 5 {
+					tell.Sample(spec.Sample{Name: "GPU-a", GPU: &spec.GPUSample{}})
+				}
+				if !sleep(ctx, 5*time.Second) {
+					return ctx.Err()
+				}
+			}
+		}}}
+		told := 0
+		for _, s := range observe(t, 12*time.Second, gpu).of("GPU-a") {
+			if s.GPU != nil {
+				told++
+			}
+		}
+		if told != 3 {
+			t.Errorf("%d samples, want 3", told)
+		}
+	})
+}

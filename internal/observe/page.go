@@ -118,7 +118,7 @@ func (r *parser) line(line []byte) (head, float64, error) {
 		m := family.GetMetric()[0]
 		labels := make(map[string]string, len(m.GetLabel()))
 		for _, l := range m.GetLabel() {
-			labels[l.GetName()] = l.GetValue()
+			labels[l.GetName()] = cleaned([]byte(l.GetValue())) // it will be on somebody's terminal
 		}
 		return head{name, labels}, m.GetUntyped().GetValue(), nil // a line by itself has no type
 	}

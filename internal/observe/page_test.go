@@ -82,3 +82,13 @@ func TestLabelsThatChangeEachTimeAreForgotten(t *testing.T) {
 		t.Errorf("%d heads are remembered", n)
 	}
 }
+
+func TestALabelCannotSpeakToATerminal(t *testing.T) {
+	p, err := (&parser{}).parse([]byte("vllm:num_requests_running{pod=\"\x1b[2J\x1b[31mevil\a\"} 1\n"), namesOf(workerRunning))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p["vllm:num_requests_running"][0].labels["pod"]; got != "evil " {
+		t.Errorf("%q", got)
+	}
+}

@@ -40,7 +40,8 @@ type Tell struct {
 // Source is something to be observed. One of Reader and Follower is set.
 type Source struct {
 	Kind     string // as in spec.Sample
-	Instance string // where it is, as host:port, a file's name, or local
+	Instance string // where it is, for people: host:port, a file's name, or local
+	Address  string // where it is in full; never shown, since a query may hold a secret
 	Labels   Labels
 	Reader   Reader
 	Follower Follower

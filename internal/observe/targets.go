@@ -73,7 +73,7 @@ func readLines(text []byte) ([]Target, error) {
 		for _, w := range words[1:] {
 			name, value, ok := strings.Cut(w, "=")
 			if !ok || !isLabel(name) {
-				wrong = append(wrong, fmt.Errorf("line %d: %q is not one of name=, pod= and gpu=", number, w))
+				wrong = append(wrong, fmt.Errorf("line %d: %q is not one of name=, pod= and gpu=", number, name))
 				continue
 			}
 			labels[name] = value
@@ -106,11 +106,11 @@ func readGroups(text []byte) ([]Target, error) {
 	var targets []Target
 	var wrong []error
 	for i, g := range groups {
-		for _, address := range g.Targets {
+		for j, address := range g.Targets {
 			u := url.URL{Scheme: cmp.Or(g.Labels["__scheme__"], "http"), Host: address, Path: cmp.Or(g.Labels["__metrics_path__"], "/metrics")}
 			t, err := ParseTarget(u.String())
 			if err != nil {
-				wrong = append(wrong, fmt.Errorf("group %d: target %q: %w", i+1, address, err))
+				wrong = append(wrong, fmt.Errorf("group %d: target %d: %w", i+1, j+1, err)) // itself it may hold a secret
 				continue
 			}
 			t.Labels = labelsOf(g.Labels)

@@ -43,7 +43,7 @@ func TestEveryMistakeInAListIsTold(t *testing.T) {
 		want       []string
 	}{
 		{"lines", "10.0.0.1:9090\nhttp://ok:1\nhttp://ok:2 job=x\nhttp://\n", []string{
-			"line 1: not a URL", "line 3: \"job=x\" is not one of", "line 4: a URL without a host",
+			"line 1: not a URL", "line 3: \"job\" is not one of", "line 4: a URL without a host",
 		}},
 		{"a group with a word of its own", "- target: ['a:1']\n", []string{"not a list of targets"}},
 		{"a group's bad target", "- targets: ['']\n- targets: ['a b:1']\n", []string{"group 1: ", "group 2: "}},
@@ -66,6 +66,16 @@ func TestEveryMistakeInAListIsTold(t *testing.T) {
 func TestAURLWithASecretIsNotRepeated(t *testing.T) {
 	for _, text := range []string{"ftp://me:sesame@host/", "http://me:sesame@", "http://me:sesame@ho st/"} {
 		if _, err := ParseTarget(text); err == nil || strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestAListsMistakesRepeatNoSecret(t *testing.T) {
+	for _, text := range []string{
+		`[{"targets":["me:sesame@host:1"]}]`, `[{"targets":["ho st:1?token=sesame"]}]`, "http://ok:1 token=sesame\n", "http://me:sesame@host:1\n",
+	} {
+		if _, err := ReadTargets([]byte(text)); err == nil || strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

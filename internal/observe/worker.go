@@ -40,7 +40,7 @@ func (w *workerPage) read(text []byte) ([]spec.Sample, error) {
 		if s.Name = id; len(engines) > 1 {
 			// Each is a scheduler with a GPU of its own: one that stands still must
 			// not hide in the sum.
-			s.Name = cmp.Or(id, "engine") + "/" + engine
+			s.Name = id + "/" + engine
 		}
 		samples = append(samples, s)
 	}
@@ -100,7 +100,7 @@ func workerSample(p page, engine string, sole bool) spec.Sample {
 		if *f.into = f.take(of(f.value)); *f.into != nil {
 			anyone = true
 		} else {
-			notMeasured(&s, f.value.field, f.value.absent("the worker"))
+			notMeasured(&s, f.value.field, f.value.missing("the worker", p))
 		}
 	}
 	if !anyone {
@@ -132,7 +132,7 @@ func workerSample(p page, engine string, sole bool) spec.Sample {
 			notMeasured(&s, f.value.field, "the worker counts its engines together")
 		default:
 			if *f.into = sum(f.value.in(p)); *f.into == nil {
-				notMeasured(&s, f.value.field, f.value.absent("the worker"))
+				notMeasured(&s, f.value.field, f.value.missing("the worker", p))
 			}
 		}
 	}
