@@ -106,6 +106,10 @@ func (a *app) observe(ctx context.Context, o *watchOptions) error {
 		return err
 	}
 	defer job.client.Close()
+	job.settleURL(ctx)
+	if len(job.sources()) == 0 && len(job.files) == 0 {
+		return misuse("name pages with --worker-metrics and --frontend-metrics", "%s has no metrics page, so that there is nothing to watch", withoutQuery(o.url))
+	}
 	clock := observe.StartClock()
 	rec, err := a.openWatch(o, clock.Start())
 	if err != nil {
@@ -116,10 +120,6 @@ func (a *app) observe(ctx context.Context, o *watchOptions) error {
 	// last look.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	job.settleURL(ctx)
-	if len(job.sources()) == 0 && len(job.files) == 0 {
-		return misuse("name pages with --worker-metrics and --frontend-metrics", "%s has no metrics page, so that there is nothing to watch", withoutQuery(o.url))
-	}
 	if o.format == outputJSONLines {
 		seen.stream = startStream(a.env.Stdout)
 	}
@@ -233,11 +233,11 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 		bad("0 goes on until Ctrl-C", "--duration: %s is negative", time.Duration(o.duration))
 	}
 	if o.url != "" {
-		base, err := observe.ParseTarget(strings.TrimSuffix(strings.TrimSuffix(o.url, "/"), "/v1"))
+		page, err := observe.ParseTarget(strings.TrimSuffix(strings.TrimSuffix(o.url, "/"), "/v1") + "/metrics")
 		if err != nil {
 			bad("write it as http://HOST:PORT", "--url: %w", err)
 		} else if len(o.frontends) == 0 {
-			o.frontends = []string{base.URL}
+			o.frontends = []string{page.URL}
 		}
 	}
 	for _, list := range [][]string{o.workers, o.frontends, o.gpus, o.nodes} {

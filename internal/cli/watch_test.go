@@ -269,7 +269,11 @@ func watchOnce(t *testing.T, stdin string, args ...string) (code int, out, said 
 
 func metricsPage(t *testing.T, status int, text string) string {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/metrics") {
+			http.NotFound(w, r)
+			return
+		}
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(text))
 	}))
@@ -305,13 +309,17 @@ func TestTheFirstWordOfAnObservation(t *testing.T) {
 }
 
 func TestAnEndpointThatIsAWorkerIsWatchedAsOne(t *testing.T) {
-	code, out, said := watchOnce(t, "", "--url", metricsPage(t, 200, idleWorker)+"/v1/", "--duration", "1", "-o", "jsonl")
+	code, out, said := watchOnce(t, "", "--url", metricsPage(t, 200, idleWorker)+"/behind/v1/", "--duration", "1", "-o", "jsonl")
 	if code != 0 || !strings.Contains(said, "is a worker itself") || !strings.Contains(out, `"source":"worker"`) {
 		t.Errorf("exit code %d; said:\n%s\nprinted:\n%s", code, said, out)
 	}
-	code, _, said = watchOnce(t, "", "--url", metricsPage(t, 404, ""), "--duration", "1")
+	dir := filepath.Join(t.TempDir(), "seen")
+	code, _, said = watchOnce(t, "", "--url", metricsPage(t, 404, ""), "--duration", "1", "--record", dir)
 	if code != int(Misused) || !strings.Contains(said, "there is nothing to watch") {
 		t.Errorf("exit code %d; said:\n%s", code, said)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a folder was made for nothing")
 	}
 }
 

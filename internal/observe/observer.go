@@ -30,7 +30,7 @@ type Observer struct {
 
 	mu      sync.Mutex
 	sources map[string]*watch
-	owners  map[string]*watch // by kind and name: who tells of it
+	owners  map[string]owner // by kind and name: who tells of it
 	closed  bool
 }
 
@@ -43,7 +43,7 @@ func New(clock Clock, period time.Duration, sink Sink) *Observer {
 	o := &Observer{
 		clock: clock, period: period, sink: sink, seed: rand.Uint64(),
 		queue: make(chan any, backlog), delivered: make(chan struct{}),
-		sources: map[string]*watch{}, owners: map[string]*watch{},
+		sources: map[string]*watch{}, owners: map[string]owner{},
 	}
 	go func() {
 		defer close(o.delivered)
@@ -98,23 +98,36 @@ func (o *Observer) Set(ctx context.Context, sources []Source) {
 	}
 }
 
-// claim says who tells of a thing: the first who did, until it is gone. Two who
-// tell of the same would make one series of two.
-func (o *Observer) claim(w *watch, name string) (owner *watch) {
+// owner is who tells of a thing, and when it last did.
+type owner struct {
+	watch *watch
+	heard time.Duration
+}
+
+// claim says who tells of a thing: the first who did, until it no longer does. Two
+// who tell of the same would make one series of two.
+func (o *Observer) claim(w *watch, name string, at time.Duration) *watch {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key := w.source.Kind + " " + name
-	if owner = o.owners[key]; owner == nil {
-		o.owners[key] = w
-		owner = w
+	if now := o.owners[key]; now.watch != nil && now.watch != w && at-now.heard <= 3*o.period {
+		return now.watch
 	}
-	return owner
+	o.owners[key] = owner{w, at}
+	return w
+}
+
+// owns says whether it is still the one who tells of a thing.
+func (o *Observer) owns(w *watch, name string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.owners[w.source.Kind+" "+name].watch == w
 }
 
 func (o *Observer) disown(w *watch, name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if key := w.source.Kind + " " + name; o.owners[key] == w {
+	if key := w.source.Kind + " " + name; o.owners[key].watch == w {
 		delete(o.owners, key)
 	}
 }
@@ -233,7 +246,7 @@ func (w *watch) told(at, took time.Duration, samples []spec.Sample) {
 func (w *watch) say(at, took time.Duration, s spec.Sample) string {
 	s.T, s.Took, s.Source = int64(at), int64(took), w.source.Kind
 	s.Name = w.name(s.Name)
-	if owner := w.o.claim(w, s.Name); owner != w {
+	if owner := w.o.claim(w, s.Name, at); owner != w {
 		if w.source.Labels.Name == "" {
 			s = spec.Sample{T: s.T, Took: s.Took, Source: s.Source, Name: w.source.Instance,
 				Gap: fmt.Sprintf("this is %s %s, which is asked at %s already", s.Source, s.Name, owner.source.Instance)}
@@ -294,6 +307,7 @@ func (w *watch) gap(at, took time.Duration, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := spec.Sample{T: int64(at), Took: int64(took), Source: w.source.Kind, Gap: why}
+	maps.DeleteFunc(w.names, func(name string, _ *known) bool { return !w.o.owns(w, name) })
 	if len(w.names) == 0 {
 		s.Name = cmp.Or(w.source.Labels.Name, w.source.Instance)
 		w.put(s)

@@ -475,6 +475,35 @@ func TestAThingIsToldOfByOne(t *testing.T) {
 			}
 		})
 	})
+	t.Run("until the first no longer does", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ends := worker("a:1", func(_ context.Context, nth int) ([]spec.Sample, error) {
+				if nth > 3 {
+					return nil, reason("connection refused")
+				}
+				return []spec.Sample{{Name: "77", Worker: &spec.WorkerSample{}}}, nil
+			})
+			k := &kept{}
+			o := New(StartClock(), time.Second, k)
+			defer o.Close()
+			o.Set(t.Context(), []Source{ends})
+			time.Sleep(3 * time.Second)
+			o.Set(t.Context(), []Source{ends, named("b:1", "77")})
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			told := 0
+			for _, s := range k.of("77") {
+				if s.Instance == "b:1" && s.Gap == "" {
+					told++
+				} else if told > 1 {
+					t.Errorf("and the first still: %+v", s)
+				}
+			}
+			if told < 10 {
+				t.Errorf("the second tells %d times", told)
+			}
+		})
+	})
 	t.Run("one name given to two", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a, b := named("a:1", "77"), named("b:1", "78")
