@@ -93,7 +93,7 @@ or what was seen could not be written; 130 interrupted.`,
 	})
 	section(cmd, "Output", func(f *pflag.FlagSet) {
 		f.StringVar(&o.record, "record", "", "keep every sample in the new folder `DIR`, as it comes")
-		f.VarP(newChoice(&o.format, outputText, outputJSONLines), "output", "o", "jsonl prints each sample and event as it comes, one JSON object a line")
+		f.VarP(newChoice(&o.format, outputText, outputJSON, outputJSONLines), "output", "o", "json and jsonl both print each sample and event as it comes, one JSON object a line")
 	})
 	alsoReads(cmd, metricsTokenVariable, "the bearer token itself, instead of --metrics-token-file")
 	return cmd
@@ -120,7 +120,7 @@ func (a *app) observe(ctx context.Context, o *watchOptions) error {
 	// last look.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	if o.format == outputJSONLines {
+	if o.format != outputText {
 		seen.stream = startStream(a.env.Stdout)
 	}
 	observer := observe.New(clock, time.Duration(o.interval), seen)
