@@ -4,7 +4,7 @@
 
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT     ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
-FUZZTIME   ?= 10s
+FUZZTIME   ?= 8s
 TESTFLAGS  ?=
 BENCHFLAGS ?=
 INTEROPFLAGS ?=
@@ -66,7 +66,7 @@ proof: ## hold the engine against a known truth, the simulator against the engin
 	go test $(TESTFLAGS) -count 1 -p 1 $(PROOF)
 
 # go test passes when -fuzz matches nothing, so that has to be asked first.
-fuzz: ## fuzz each target for FUZZTIME (10s)
+fuzz: ## fuzz each target for FUZZTIME (8s)
 	@for target in $(FUZZ); do \
 		package=./$${target%:*}; name=$${target#*:}; \
 		go test -list "^$$name\$$" $$package | grep -qx "$$name" || \

