@@ -376,7 +376,7 @@ func (a *app) printWatch(s *sightings, p judge.Picture, o *watchOptions) {
 	}
 	silent := 0 // sources of which nothing is known now
 	for _, r := range rows {
-		if r.Silent() && r.LastGap != "no longer listed" && r.LastGap != "no longer on the page" {
+		if r.Silent() && r.LastGap != spec.GapUnlisted && r.LastGap != spec.GapOffPage {
 			silent++
 		}
 	}
@@ -459,7 +459,9 @@ func writeObserved(b *bytes.Buffer, rows []*judge.TallyRow, p judge.Picture) {
 		for i := range right {
 			right[i] = i > 0 && table.head[i] != "throttle"
 		}
-		for _, r := range rows {
+		for _, r := range slices.SortedStableFunc(slices.Values(rows), func(x, y *judge.TallyRow) int {
+			return strings.Compare(cmp.Or(labels[x.Name], x.Name), cmp.Or(labels[y.Name], y.Name))
+		}) {
 			if r.Source != table.source {
 				continue
 			}

@@ -62,7 +62,7 @@ func (l *Live) Add(s spec.Sample) {
 // hear follows whether the watcher itself was stopped: it says so, or nobody was
 // heard for a while, which is no fault of anybody.
 func (l *Live) hear(s *spec.Sample) {
-	if strings.HasPrefix(s.Gap, ownGap) || l.begun && s.T-l.heard > nobodyNS(l.period) {
+	if strings.HasPrefix(s.Gap, spec.GapObserver) || l.begun && s.T-l.heard > nobodyNS(l.period) {
 		l.stopped = max(l.stopped, s.T)
 	}
 	l.heard, l.begun = max(l.heard, s.T), true
@@ -71,17 +71,11 @@ func (l *Live) hear(s *spec.Sample) {
 // nobodyNS is for how long nobody at all must be silent, before it is the watcher.
 func nobodyNS(period int64) int64 { return period * 5 / 2 }
 
-// The beginnings of the reasons that say nothing of whoever was asked.
-const (
-	ownGap   = "the observer itself" // was stopped
-	unlisted = "no longer listed"    // and so not asked any more
-)
-
 // each finds whom a sample tells of and adds it to them. A gap may know no more
 // than where was asked: it is then of everything that was told of from there.
 func each[T any, S any, P stamped[S]](all map[string]*T, period int64, s *spec.Sample, of func(*T) *track[S, P], add func(*T, *spec.Sample)) {
 	anonymous := s.Name == "" || s.Name == s.Instance
-	if strings.HasPrefix(s.Gap, unlisted) {
+	if strings.HasPrefix(s.Gap, spec.GapUnlisted) {
 		for name, t := range all {
 			at := of(t).instance
 			if (name == s.Name || anonymous) && (at == s.Instance || at == "") {

@@ -3,6 +3,8 @@ package judge
 import (
 	"fmt"
 	"strings"
+
+	"aicr/internal/spec"
 )
 
 const (
@@ -23,15 +25,15 @@ const (
 
 // kindOfGap reads the reasons that the observer gives.
 func kindOfGap(why string) gapKind {
-	if strings.HasPrefix(why, ownGap) || why == logSilent {
+	if strings.HasPrefix(why, spec.GapObserver) || why == logSilent {
 		return gapNone
 	}
-	for _, gone := range []string{"connection refused", "no such host"} {
+	for _, gone := range []string{spec.GapRefused, spec.GapNoHost} {
 		if strings.HasPrefix(why, gone) {
 			return gapGone
 		}
 	}
-	for _, silent := range []string{"no answer in", "the answer was late", "connection reset", "the connection ended", nothingHeard} {
+	for _, silent := range []string{spec.GapNoAnswer, spec.GapLate, spec.GapReset, spec.GapCutOff, nothingHeard} {
 		if strings.HasPrefix(why, silent) {
 			return gapUnanswered
 		}

@@ -34,7 +34,7 @@ type stamp struct {
 func (s *stamp) at() *stamp { return s }
 
 // own says whether it was the watcher itself that missed it.
-func (s *stamp) own() bool { return strings.HasPrefix(s.gap, ownGap) }
+func (s *stamp) own() bool { return strings.HasPrefix(s.gap, spec.GapObserver) }
 
 // stamped is a pointer to a state.
 type stamped[S any] interface {

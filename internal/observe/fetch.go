@@ -139,20 +139,20 @@ func whyNot(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return reason("connection refused")
+		return reason(spec.GapRefused)
 	case errors.Is(err, syscall.ECONNRESET):
-		return reason("connection reset")
+		return reason(spec.GapReset)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return reason("the connection ended before the page did")
+		return reason(spec.GapCutOff + " before the page did")
 	}
 	if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
-		return reason("no such host")
+		return reason(spec.GapNoHost)
 	}
 	return reason(oneLine(err.Error()))
 }
 
 // errTimeout says that there was no answer in time.
-const errTimeout = reason("no answer in time")
+const errTimeout = reason(spec.GapNoAnswer + " time")
 
 func isTimeout(err error) bool {
 	t := interface{ Timeout() bool }(nil)

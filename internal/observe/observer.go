@@ -191,7 +191,7 @@ func (w *watch) poll(ctx context.Context) {
 		if missed := (w.o.clock.Now() - due) / period; missed > 0 {
 			// Whoever stopped this program stopped the samples, not the servers.
 			for range missed {
-				w.gap(due, 0, fmt.Sprintf("the observer itself was late by %s", missed*period))
+				w.gap(due, 0, fmt.Sprintf("%s was late by %s", spec.GapObserver, missed*period))
 				due += period
 				slot++
 			}
@@ -212,11 +212,11 @@ func (w *watch) ask(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
-		w.gap(middle, took, fmt.Sprintf("no answer in %s", timeout))
+		w.gap(middle, took, fmt.Sprintf("%s %s", spec.GapNoAnswer, timeout))
 	case err != nil:
 		w.gap(middle, took, err.Error())
 	case took > w.o.period:
-		w.gap(middle, took, fmt.Sprintf("the answer was late: it took %s", took.Round(time.Millisecond)))
+		w.gap(middle, took, fmt.Sprintf("%s: it took %s", spec.GapLate, took.Round(time.Millisecond)))
 	default:
 		w.told(middle, took, samples)
 	}
@@ -234,7 +234,7 @@ func (w *watch) told(at, took time.Duration, samples []spec.Sample) {
 		if now[name] {
 			continue
 		}
-		w.put(spec.Sample{T: int64(at), Took: int64(took), Source: w.source.Kind, Name: name, Gap: "no longer on the page"})
+		w.put(spec.Sample{T: int64(at), Took: int64(took), Source: w.source.Kind, Name: name, Gap: spec.GapOffPage})
 		if w.source.Kind != spec.SourceGPU {
 			delete(w.names, name) // a worker that starts anew has another name; a GPU that is gone is missed
 			w.o.disown(w, name)
@@ -290,7 +290,7 @@ func (w *watch) name(told string) string {
 // why there is nothing more of it.
 func (w *watch) leave() {
 	if w.unlisted.Load() {
-		w.gap(w.o.clock.Now(), 0, unlisted)
+		w.gap(w.o.clock.Now(), 0, spec.GapUnlisted)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -298,9 +298,6 @@ func (w *watch) leave() {
 		w.o.disown(w, name)
 	}
 }
-
-// unlisted is the reason of the last gap of a source that was taken off the list.
-const unlisted = "no longer listed"
 
 // gap says that there is no sample of anything that the source tells of.
 func (w *watch) gap(at, took time.Duration, why string) {

@@ -23,7 +23,7 @@ func appendSamples(to []spec.Sample, t time.Duration, s Snapshot, names []string
 		line := sample(spec.SourceWorker, names[i])
 		switch {
 		case !w.Present:
-			line.Gap = "connection refused"
+			line.Gap = spec.GapRefused
 		case w.Missing:
 			line.Gap = "not delivered"
 		default:

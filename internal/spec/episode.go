@@ -115,6 +115,20 @@ const (
 	SourceClient   = "client"
 )
 
+// The reasons of a Gap that mean something to whoever judges; what follows one of
+// them is for people. Any other reason says only that there is no sample.
+const (
+	GapRefused  = "connection refused" // nobody is there
+	GapNoHost   = "no such host"       // nor ever was
+	GapNoAnswer = "no answer in"       // somebody is there, and silent
+	GapLate     = "the answer was late"
+	GapReset    = "connection reset"
+	GapCutOff   = "the connection ended"
+	GapOffPage  = "no longer on the page" // its exporter answers, and tells of it no more
+	GapUnlisted = "no longer listed"      // nobody wants it observed any more
+	GapObserver = "the observer itself"   // was stopped or starved: nobody else is to blame
+)
+
 // Sample is a line of series.jsonl: what one source said at one time. Exactly
 // one of the five kinds is set, or Gap says why there is none. A value that the
 // source does not offer is left out: not measured is not zero.
