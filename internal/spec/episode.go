@@ -31,7 +31,7 @@ type Target struct {
 // it. Requests and Series, its other two files, hold what it sums up.
 type Episode struct {
 	Schema string         `json:"schema"`
-	Number int            `json:"number"` // from 1
+	Number int            `json:"number"` // from 1; a look at half the load is 0
 	Start  string         `json:"start"`  // RFC 3339; the time that every stamp counts from
 	Point  OperatingPoint `json:"point"`
 
@@ -57,6 +57,12 @@ type OperatingPoint struct {
 	SentinelRate   float64 `json:"sentinel_rate"`
 	Router         string  `json:"router,omitempty"` // where it is known
 	RequestTimeout float64 `json:"request_timeout_s,omitempty"`
+
+	// Requests, when not 0, ends an episode by count instead of by time, and Wave
+	// sends a request of each user first and waits for all of them: what the
+	// published gate does.
+	Requests int  `json:"requests,omitempty"`
+	Wave     bool `json:"wave,omitempty"`
 }
 
 // RequestCounts counts how requests ended.
@@ -230,6 +236,7 @@ const (
 	EventLog       = "log"        // lines of a log that say something
 	EventPod       = "pod-event"  // an event of a pod
 	EventNotServed = "not-served" // the endpoint was asked and never served
+	EventInterrupt = "interrupt"  // somebody ended the run before it was decided
 
 	EventSymptom     = "symptom"      // something began to be off; the reason is a finding
 	EventSymptomOver = "symptom-over" // and ended

@@ -1,0 +1,125 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"aicr/internal/judge"
+	"aicr/internal/spec"
+)
+
+// Target is what is validated.
+type Target interface {
+	// Start brings the target to where it can be loaded and has each worker answer.
+	// It tells what there was to see as it is seen, and whether it can be loaded: a
+	// target that cannot is no error.
+	Start(ctx context.Context, tell func(spec.Event) error) (ready bool, err error)
+
+	// Load loads the target at a point and gives the record of it. The look at half
+	// the load is number 0.
+	Load(ctx context.Context, number int, point spec.OperatingPoint) (*spec.EpisodeRecord, error)
+
+	// Now is the time since the run's start, on the target's clock.
+	Now() time.Duration
+}
+
+// Keeper keeps what a verdict is made from, as it comes.
+type Keeper interface {
+	Event(spec.Event) error
+	Episode(*spec.EpisodeRecord) error
+}
+
+// Follower is told how far a run is.
+type Follower interface {
+	Stage(stage string, number int)
+	Judged(number int, v *spec.Verdict, next *judge.Next)
+}
+
+// Run carries out a plan and gives the verdict. What was kept by then gives the
+// same one. When ctx ends before it is decided, the verdict is that of the whole
+// episodes that there are, and comes with the reason that ctx ended for.
+func Run(ctx context.Context, plan *spec.Plan, target Target, keep Keeper, follow Follower) (*spec.Verdict, error) {
+	r := &run{plan: plan, target: target, keep: keep, follow: follow, judged: judge.NewCase(plan)}
+	err := r.all(ctx)
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	if err != nil {
+		if lost := r.tell(spec.Event{Kind: spec.EventInterrupt, Text: context.Cause(ctx).Error()}); lost != nil {
+			return nil, errors.Join(err, lost)
+		}
+	} else if err := r.tell(spec.Event{Kind: spec.EventStage, Stage: "end"}); err != nil {
+		return nil, err
+	}
+	v, _ := r.judged.Verdict()
+	if err != nil {
+		return v, context.Cause(ctx)
+	}
+	return v, nil
+}
+
+type run struct {
+	plan   *spec.Plan
+	target Target
+	keep   Keeper
+	follow Follower
+	judged *judge.Case
+}
+
+// tell keeps an event before the judge hears of it, so that the judge never knows
+// more than the record does.
+func (r *run) tell(e spec.Event) error {
+	if e.T == 0 {
+		e.T = r.target.Now().Seconds()
+	}
+	if err := r.keep.Event(e); err != nil {
+		return err
+	}
+	r.judged.Hear(e)
+	return nil
+}
+
+func (r *run) all(ctx context.Context) error {
+	r.follow.Stage("start", 0)
+	ready, err := r.target.Start(ctx, r.tell)
+	if err != nil || !ready {
+		return err
+	}
+	if half := r.plan.Half; half != nil {
+		point := r.plan.Point
+		point.Concurrency, point.DurationS = half.Concurrency, half.DurationS
+		if err := r.episode(ctx, 0, point); err != nil {
+			return err
+		}
+	}
+	for number := 1; ; number++ {
+		if err := r.episode(ctx, number, r.plan.Point); err != nil {
+			return err
+		}
+		v, next := r.judged.Verdict()
+		r.follow.Judged(number, v, next)
+		if next == nil {
+			return nil
+		}
+	}
+}
+
+func (r *run) episode(ctx context.Context, number int, point spec.OperatingPoint) error {
+	r.follow.Stage("episode", number)
+	if err := r.tell(spec.Event{Kind: spec.EventStage, Stage: "episode", Episode: number}); err != nil {
+		return err
+	}
+	e, err := r.target.Load(ctx, number, point)
+	if err == nil {
+		err = ctx.Err() // what was cut short is no episode
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.keep.Episode(e); err != nil {
+		return err
+	}
+	r.judged.Add(e)
+	return nil
+}
