@@ -1,6 +1,13 @@
 package judge
 
-import "aicr/internal/spec"
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"aicr/internal/spec"
+	"aicr/internal/stats"
+)
 
 // Case is a run under judgement: what has been heard of it so far. It keeps a
 // digest of each episode, not the episode. It is not for use by several
@@ -8,28 +15,41 @@ import "aicr/internal/spec"
 type Case struct {
 	plan   *spec.Plan
 	events []spec.Event
+	half   *digest
+	all    []*digest
+	usual  float64 // tokens/s of the fleet when it is well, as far as is known
 }
 
 // NewCase has heard nothing.
-func NewCase(p *spec.Plan) *Case { return &Case{plan: p} }
+func NewCase(p *spec.Plan) *Case {
+	c := &Case{plan: p}
+	if p.Reference != nil {
+		c.usual = p.Reference.Throughput
+	}
+	return c
+}
 
 // Hear takes what happened besides load.
 func (c *Case) Hear(events ...spec.Event) { c.events = append(c.events, events...) }
 
 // Add takes an episode. The look at half the load is number 0; a repeated one has
 // the number that follows.
-func (c *Case) Add(r *spec.EpisodeRecord) {}
+func (c *Case) Add(r *spec.EpisodeRecord) {
+	if r.Episode.Number == 0 {
+		c.half = digestOf(c.plan, r, c.usual/2)
+		return
+	}
+	d := digestOf(c.plan, r, c.usual)
+	c.all = append(c.all, d)
+	if d.judgeable(&c.plan.Thresholds) && d.client.Valid {
+		c.usual = max(c.usual, d.throughput.value)
+	}
+}
 
 // Next says that the case is not decided yet, and why one more episode is wanted.
 type Next struct {
 	Why   string // what would end it
 	Retry string // the remedy, when an episode was invalid and is repeated
-}
-
-// Verdict says what has been heard so far means. It is decided when Next is nil;
-// otherwise the verdict is that of a run that ends here: never PASS.
-func (c *Case) Verdict() (*spec.Verdict, *Next) {
-	return &spec.Verdict{Schema: spec.VerdictSchema, Verdict: spec.Inconclusive}, nil
 }
 
 // Judge is the verdict on a whole run.
@@ -41,4 +61,458 @@ func Judge(p *spec.Plan, events []spec.Event, episodes ...*spec.EpisodeRecord) *
 	}
 	v, _ := c.Verdict()
 	return v
+}
+
+// LedgerOf is the ledger that decided a verdict of FAIL; "" where none did.
+func LedgerOf(v *spec.Verdict) string {
+	if v.Verdict != spec.Fail {
+		return ""
+	}
+	for _, f := range v.Findings {
+		if l := ledgerOf(f.ID); f.Severity == spec.SeverityFail && l != "" {
+			return l
+		}
+	}
+	for _, l := range v.Ledgers {
+		if l.State == spec.Fail {
+			return l.Name
+		}
+	}
+	return ""
+}
+
+// Verdict says what has been heard so far means. It is decided when Next is nil;
+// otherwise the verdict is that of a run that ends here: never PASS.
+func (c *Case) Verdict() (*spec.Verdict, *Next) {
+	ev := evidenceOf(c.plan, c.events, c.half, c.all)
+	if c.plan.Profile == spec.ProfileClassic {
+		return classic(ev), nil
+	}
+	found := findings(ev)
+	state, next := ev.decide(found)
+	v := &spec.Verdict{Schema: spec.VerdictSchema, Verdict: state, Profile: c.plan.Profile, Findings: sorted(found, state),
+		Episodes: len(ev.episodes), LoadedS: round(ev.tests.minutes*60, 3),
+		Expectations: ev.expectations(), Figures: ev.figures(), Tests: ev.walks(), Stalls: ev.stallList(), Notes: ev.notes()}
+	v.Ledgers = ev.ledgers(v.Findings)
+	v.Reason = ev.reason(v, next)
+	return v, next
+}
+
+// gates says whether the rate of stalls decides.
+func (ev *Evidence) gates() bool {
+	return ev.plan.Stability != spec.StabilityReport && ev.plan.Profile != spec.ProfileSmoke
+}
+
+// toldApart says whether anybody tells the workers apart, so far as there are
+// several.
+func (ev *Evidence) toldApart() bool {
+	if ev.plan.Point.Workers == 1 {
+		return true
+	}
+	for _, d := range ev.episodes {
+		if d.named || d.told && len(d.workers) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// decide is the law: hardware and workers before the instrument, the instrument
+// before figures, and the worst ledger.
+func (ev *Evidence) decide(found []spec.Finding) (spec.State, *Next) {
+	worst := map[string]bool{} // of ledgers that failed
+	invalid := false
+	for _, f := range found {
+		switch {
+		case f.Severity == spec.SeverityFail:
+			worst[ledgerOf(f.ID)] = true
+		case f.Severity == spec.SeverityInvalid:
+			invalid = true
+		}
+		if f.ID == "cluster/no-free-gpus" {
+			return spec.Skip, nil
+		}
+	}
+	state, done := ev.tests.state(ev.gates())
+	over := ev.start.interrupted || ev.start.ended
+	switch {
+	case worst[spec.Integrity]:
+		return spec.Fail, nil
+	case invalid:
+		return spec.Invalid, nil
+	case len(worst) > 0:
+		return spec.Fail, nil
+	case !ev.loaded() || len(ev.episodes)+len(ev.invalid) == 0:
+		return ev.unloaded()
+	case len(ev.invalid) > 0 && ev.all()[len(ev.all())-1] == ev.invalid[len(ev.invalid)-1] && !over:
+		return spec.Inconclusive, &Next{Why: ev.wanted(), Retry: remedy(ev.invalid[len(ev.invalid)-1])}
+	}
+	// What no further episode can mend ends the run where it would have passed.
+	held := ev.heldBack()
+	if ev.plan.Reference == nil {
+		state, done = ev.withoutReference()
+	}
+	switch {
+	case done && state == spec.Pass && (held != "" || ev.floorState() == spec.Inconclusive && ev.tests.spent()):
+		return spec.Inconclusive, nil
+	case done && state == spec.Pass && ev.floorState() == spec.Inconclusive:
+		return spec.Inconclusive, &Next{Why: ev.wanted()}
+	case done && state == spec.Fail: // of capability alone, past the knee
+		return spec.Inconclusive, nil
+	case done:
+		return state, nil
+	}
+	return spec.Inconclusive, &Next{Why: ev.wanted()}
+}
+
+// all is every episode in its order.
+func (ev *Evidence) all() []*digest {
+	all := append(append([]*digest{}, ev.episodes...), ev.invalid...)
+	for i := 1; i < len(all); i++ {
+		for j := i; j > 0 && all[j].number < all[j-1].number; j-- {
+			all[j], all[j-1] = all[j-1], all[j]
+		}
+	}
+	return all
+}
+
+// unloaded is the verdict on a run that has no episode.
+func (ev *Evidence) unloaded() (spec.State, *Next) {
+	if ev.start.interrupted || ev.start.ended || ev.start.notServed != nil {
+		return spec.Inconclusive, nil
+	}
+	return spec.Inconclusive, &Next{Why: "nothing was loaded yet"}
+}
+
+// remedy is what is changed before an episode is repeated.
+func remedy(d *digest) string {
+	if len(d.client.Reasons) == 0 {
+		return "the episode is repeated after a pause"
+	}
+	return fmt.Sprintf("%s: the episode is repeated after a pause", d.client.Reasons[0].Text)
+}
+
+// heldBack is why a run that looks well is not called so.
+func (ev *Evidence) heldBack() string {
+	switch {
+	case ev.gap():
+		return "too much of the workers' telemetry is missing"
+	case !ev.toldApart():
+		return "nobody tells the workers apart: name their metrics pages (--worker-metrics), or say that there is one (--workers 1)"
+	case ev.plan.Reference == nil && ev.floor == nil:
+		return "there is nothing to hold throughput against: give a recipe with a floor or a reference (aicr knee --write FILE makes one)"
+	}
+	return ""
+}
+
+// withoutReference decides where throughput is held against the floor alone.
+func (ev *Evidence) withoutReference() (spec.State, bool) {
+	t := ev.tests
+	slow, suspects := t.slowWorkers()
+	rate := t.rateState()
+	if !ev.gates() {
+		rate = spec.Pass
+	}
+	switch {
+	case len(slow) > 0 || rate == spec.Fail || t.ttftState() == spec.Fail:
+		return spec.Fail, true
+	case t.enough() && len(suspects) == 0 && rate == spec.Pass && t.ttftState() == spec.Pass:
+		return spec.Pass, true
+	case t.spent():
+		return spec.Inconclusive, true
+	}
+	return spec.Inconclusive, false
+}
+
+// wanted says what would end the run.
+func (ev *Evidence) wanted() string {
+	t := ev.tests
+	var parts []string
+	if need := ev.th.MinEpisodes - t.episodes; need > 0 {
+		parts = append(parts, "capability takes "+counted(float64(need), "more episode"))
+	} else if s := t.capacityState(); s == spec.Inconclusive {
+		parts = append(parts, "throughput is neither clearly enough nor clearly too little")
+	} else if s == spec.NotJudged && ev.plan.Reference != nil {
+		parts = append(parts, "no episode was clean enough to tell of throughput")
+	}
+	if ev.floorState() == spec.Inconclusive && t.enough() {
+		parts = append(parts, "throughput is too near to the floor")
+	}
+	if ev.gates() && t.rateState() == spec.Inconclusive {
+		low, _ := t.rateBounds()
+		n := float64(t.stalls) + t.prior
+		if left := stats.PoissonMinutes(n, ev.th.RateOK, ev.th.RateBad, low) - t.minutes; left > 0 {
+			parts = append(parts, fmt.Sprintf("%s in %.1f min: %.1f more without one clear stability, %s", counted(n, "stall"), t.minutes, left, ev.wouldFail()))
+		}
+	}
+	if _, suspects := t.slowWorkers(); len(suspects) > 0 {
+		parts = append(parts, several("worker", suspects)+" may be slow")
+	}
+	if t.enough() && t.ttftState() == spec.Inconclusive {
+		parts = append(parts, "TTFT was above its guardrail in some episodes")
+	}
+	if len(parts) == 0 {
+		return "one more episode"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// wouldFail says how many more stalls fail the run now.
+func (ev *Evidence) wouldFail() string {
+	t := *ev.tests
+	for more := 1; more <= 9; more++ {
+		t.stalls = ev.tests.stalls + more
+		if t.rateState() == spec.Fail {
+			return fmt.Sprintf("%d more would fail it", more)
+		}
+	}
+	return "many more would fail it"
+}
+
+// ledgers are the three accounts, all of them always.
+func (ev *Evidence) ledgers(found []spec.Finding) []spec.Ledger {
+	reason := map[string]string{}
+	for _, f := range found {
+		if l := ledgerOf(f.ID); f.Severity == spec.SeverityFail && reason[l] == "" {
+			reason[l] = f.Summary
+		}
+	}
+	all := []spec.Ledger{ev.integrity(), ev.capability(), ev.stability()}
+	for i := range all {
+		if why := reason[all[i].Name]; why != "" {
+			all[i].State, all[i].Reason = spec.Fail, why
+		}
+	}
+	return all
+}
+
+func (ev *Evidence) integrity() spec.Ledger {
+	l := spec.Ledger{Name: spec.Integrity, State: spec.Pass}
+	if !ev.loaded() {
+		l.State, l.Reason = spec.NotJudged, "nothing was loaded"
+		return l
+	}
+	if len(ev.episodes) == 0 {
+		l.State, l.Reason = spec.NotJudged, "no episode counted"
+		return l
+	}
+	d := ev.episodes[len(ev.episodes)-1]
+	serving := 0
+	for _, w := range d.workers {
+		if w.made > 0 {
+			serving++
+		}
+	}
+	var parts []string
+	switch {
+	case !ev.toldApart():
+		l.State = spec.Inconclusive
+		parts = append(parts, "workers: not told apart")
+	case serving == 0:
+		parts = append(parts, "workers: one, as the plan says")
+	case ev.plan.Point.Workers > 0:
+		parts = append(parts, fmt.Sprintf("%d of %d workers served", serving, ev.plan.Point.Workers))
+	default:
+		parts = append(parts, fmt.Sprintf("%s served, how many there should be is not known", counted(float64(serving), "worker")))
+	}
+	if len(d.gpus) > 0 {
+		parts = append(parts, counted(float64(len(d.gpus)), "GPU")+" without an error")
+	} else {
+		parts = append(parts, "GPUs: not measured")
+	}
+	failed, sent := ev.failures()
+	parts = append(parts, fmt.Sprintf("%s of %s requests failed", grouped(float64(failed)), grouped(float64(sent))))
+	if ev.gap() {
+		l.State = spec.Inconclusive
+		parts = append(parts, "too much telemetry is missing")
+	}
+	l.Reason = strings.Join(parts, ", ")
+	return l
+}
+
+func (ev *Evidence) failures() (failed, sent int) {
+	for _, d := range ev.episodes {
+		failed += d.errors.failed
+		sent += d.requests.Sent - d.requests.Interrupted
+	}
+	return failed, sent
+}
+
+func (ev *Evidence) capability() spec.Ledger {
+	l := spec.Ledger{Name: spec.Capability, State: spec.NotJudged, Reason: "nothing was loaded"}
+	if len(ev.episodes) == 0 {
+		return l
+	}
+	t := ev.tests
+	var parts []string
+	if ref := ev.plan.Reference; ref != nil {
+		l.State = t.capacityState()
+		parts = append(parts, fmt.Sprintf("throughput %.2f of the reference (%s tokens/s)", ev.ratio(), grouped(ev.overall.value)))
+	} else if ev.floor != nil {
+		l.State = ev.floorState()
+		parts = append(parts, fmt.Sprintf("throughput %s tokens/s, judged against the floor of %s only: there is no reference (aicr knee --write FILE makes one)", grouped(ev.overall.value), grouped(effective(ev.floor))))
+	} else {
+		parts = append(parts, fmt.Sprintf("throughput %s tokens/s, and nothing to hold it against (aicr knee --write FILE makes a reference)", grouped(ev.overall.value)))
+	}
+	if s := ev.floorState(); ev.plan.Reference != nil && ev.floor != nil && s != spec.Pass && l.State == spec.Pass {
+		l.State = s
+		parts = append(parts, fmt.Sprintf("floor of %s: %s", grouped(effective(ev.floor)), s))
+	}
+	if s := t.ttftState(); l.State == spec.Pass && s != spec.Pass {
+		l.State = s
+	}
+	if w := ev.worstTTFT(); !math.IsNaN(w) {
+		parts = append(parts, fmt.Sprintf("TTFT p99 up to %s ms", grouped(w)))
+	}
+	if _, suspects := t.slowWorkers(); len(suspects) > 0 && l.State == spec.Pass {
+		l.State = spec.Inconclusive
+		parts = append(parts, several("worker", suspects)+" may be slow")
+	} else if w, share := ev.leastShare(); w != "" {
+		parts = append(parts, fmt.Sprintf("least share %.2f of fair (worker %s)", share, w))
+	}
+	if ev.pastKnee() {
+		parts = append(parts, "past the knee")
+		if l.State == spec.Fail && ev.onlyLate() {
+			l.State = spec.NotJudged
+		}
+	}
+	l.Reason = strings.Join(parts, ", ")
+	return l
+}
+
+func (ev *Evidence) worstTTFT() float64 {
+	worst := math.NaN()
+	for _, d := range ev.episodes {
+		worst = maxKnown(worst, d.ttft.value)
+	}
+	return worst
+}
+
+func (ev *Evidence) leastShare() (worker string, share float64) {
+	share = math.Inf(1)
+	for w, s := range ev.shares {
+		if m := mean(s); m < share || m == share && naturally(w, worker) < 0 {
+			worker, share = w, m
+		}
+	}
+	return worker, share
+}
+
+func (ev *Evidence) stability() spec.Ledger {
+	l := spec.Ledger{Name: spec.Stability, State: spec.NotJudged, Reason: "nothing was loaded"}
+	t := ev.tests
+	if len(ev.episodes) == 0 {
+		return l
+	}
+	_, low, high := stats.GammaRate(float64(t.stalls), t.minutes, confidence)
+	l.Reason = fmt.Sprintf("%s in %.1f min of load (95 %% between %.2f and %.2f a minute)", counted(float64(t.stalls), "stall"), t.minutes, low, high)
+	if t.prior > 0 {
+		l.Reason += fmt.Sprintf(", and %.1f of earlier runs", t.prior)
+	}
+	switch {
+	case ev.plan.Profile == spec.ProfileSmoke:
+		l.Reason += "; reported, not judged: a smoke test is too short for it"
+	case !ev.gates():
+		l.Reason += "; reported, not judged"
+	default:
+		l.State = t.rateState()
+	}
+	return l
+}
+
+// reason is the one line that says why.
+func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
+	for _, f := range v.Findings {
+		if v.Verdict == spec.Fail && f.Severity == spec.SeverityFail || v.Verdict == spec.Invalid && f.Severity == spec.SeverityInvalid ||
+			v.Verdict == spec.Skip && f.ID == "cluster/no-free-gpus" {
+			return f.Summary
+		}
+	}
+	switch {
+	case v.Verdict == spec.Pass:
+		return ev.passed()
+	case ev.start.interrupted:
+		return fmt.Sprintf("interrupted after %s: %s", counted(float64(len(ev.episodes)), "episode"), ev.wanted())
+	case !ev.loaded():
+		return "nothing was loaded"
+	case next != nil:
+		return "not decided: " + next.Why
+	}
+	if why := ev.heldBack(); why != "" {
+		return why
+	}
+	return fmt.Sprintf("not decided after %s: %s", counted(float64(len(ev.episodes)), "episode"), ev.wanted())
+}
+
+func (ev *Evidence) passed() string {
+	var parts []string
+	if r := ev.ratio(); !math.IsNaN(r) {
+		parts = append(parts, fmt.Sprintf("throughput is %.2f of the reference", r))
+	} else {
+		parts = append(parts, fmt.Sprintf("throughput is %s tokens/s, above the floor", grouped(ev.overall.value)))
+	}
+	parts = append(parts, fmt.Sprintf("%s in %.1f min of load", counted(float64(ev.tests.stalls), "stall"), ev.tests.minutes))
+	return strings.Join(parts, ", ")
+}
+
+// walks are the two tests on their way.
+func (ev *Evidence) walks() []spec.Walk {
+	if len(ev.episodes) == 0 {
+		return nil
+	}
+	t := ev.tests
+	var all []spec.Walk
+	if ev.plan.Reference != nil {
+		low, high := t.capBounds()
+		all = append(all, spec.Walk{Ledger: spec.Capability, Low: round(low, 4), High: round(high, 4), Values: rounded(t.capWalk)})
+	}
+	low, high := t.rateBounds()
+	return append(all, spec.Walk{Ledger: spec.Stability, Low: round(low, 4), High: round(high, 4), Values: rounded(t.rateWalk)})
+}
+
+// round keeps as many digits as are meant.
+func round(v float64, digits int) float64 {
+	p := math.Pow(10, float64(digits))
+	return math.Round(v*p) / p
+}
+
+func rounded(v []float64) []float64 {
+	all := make([]float64, len(v))
+	for i := range v {
+		all[i] = round(v[i], 4)
+	}
+	return all
+}
+
+func (ev *Evidence) stallList() []spec.Stall {
+	var all []spec.Stall
+	for _, d := range ev.all() {
+		for _, s := range d.stalls {
+			all = append(all, spec.Stall{Episode: d.number, At: float64(s.from), Seconds: float64(s.until - s.from), Open: s.open, Worker: s.worker, GPU: ev.gpuOf(s.worker), By: s.by()})
+		}
+	}
+	return all
+}
+
+func (ev *Evidence) notes() []string {
+	var all []string
+	if ev.half != nil && len(ev.half.stalls) > 0 {
+		all = append(all, fmt.Sprintf("%s in the look at half the load, which the rate does not count", counted(float64(len(ev.half.stalls)), "stall")))
+	}
+	if ev.half != nil && len(ev.episodes) > 0 && math.IsNaN(ev.elasticity) {
+		all = append(all, "whether the load is past the knee was not measured: the look at half the load was not clean")
+	}
+	unsteady := 0
+	for _, d := range ev.episodes {
+		if !d.steady && len(d.stalls) == 0 {
+			unsteady++
+		}
+	}
+	if unsteady > 0 {
+		all = append(all, fmt.Sprintf("no steady state within the first %s of %s", percent(ev.th.WarmupCut), counted(float64(unsteady), "episode")))
+	}
+	if ev.plan.Reference == nil && len(ev.episodes) > 0 {
+		all = append(all, "capability was judged without a reference for this hardware: aicr knee --write FILE measures one")
+	}
+	return all
 }

@@ -123,7 +123,7 @@ func misplaced(series []spec.Sample) []spec.Sample {
 	return series
 }
 
-func findings(all []moment) map[string]int {
+func symptomsTold(all []moment) map[string]int {
 	n := map[string]int{}
 	for _, m := range all {
 		for _, s := range m.picture.Symptoms {
@@ -341,7 +341,7 @@ func TestRecordedFleets(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			all := watched(readSeries(t, file))
-			got := findings(all)
+			got := symptomsTold(all)
 			for _, want := range c.must {
 				if got[want] == 0 {
 					t.Errorf("no %s", want)

@@ -34,7 +34,7 @@ func record() *Record {
 	}
 }
 
-func figure(t *testing.T, e *spec.Episode, name string) spec.BenchFigure {
+func figureOf(t *testing.T, e *spec.Episode, name string) spec.BenchFigure {
 	t.Helper()
 	for _, f := range e.Figures {
 		if f.Name == name {
@@ -58,20 +58,20 @@ func TestSummaryCountsTheClosedLoop(t *testing.T) {
 		t.Error(diff)
 	}
 	// From the first send to the last answer that was served.
-	if got := *figure(t, e, Throughput).Mean; got != 15.0/6 {
+	if got := *figureOf(t, e, Throughput).Mean; got != 15.0/6 {
 		t.Errorf("throughput %v", got)
 	}
 	if e.LoadedS != 5 || e.Number != 3 || e.Schema != spec.EpisodeSchema {
 		t.Errorf("%+v", e)
 	}
-	ttft := figure(t, e, FirstToken)
+	ttft := figureOf(t, e, FirstToken)
 	if *ttft.P50 != 1000 || ttft.N != 3 || ttft.WithFailures["p99"] != "inf" {
 		t.Errorf("ttft %+v", ttft)
 	}
-	if got := *figure(t, e, SentinelWait).P50; got != 2000 {
+	if got := *figureOf(t, e, SentinelWait).P50; got != 2000 {
 		t.Errorf("the sentinel's wait is %v ms from its send, not from when it was meant", got)
 	}
-	if got := *figure(t, e, LongestGap).Max; got != 1000 {
+	if got := *figureOf(t, e, LongestGap).Max; got != 1000 {
 		t.Errorf("longest gap %v", got)
 	}
 }
@@ -138,13 +138,13 @@ func TestSummaryOfAFleetThatStopsAnswering(t *testing.T) {
 		{Lane: "closed", Seq: 1, Intended: sec, Sent: sec, First: 2 * sec, Last: 3 * sec, End: 80 * sec, Gap: 1, Tokens: 9, Class: "interrupted", Worker: "0"},
 	}}
 	e := Summarize(r)
-	if got := *figure(t, e, Throughput).Mean; got != 2 {
+	if got := *figureOf(t, e, Throughput).Mean; got != 2 {
 		t.Errorf("%v tokens/s, want 100 in 50 s", got)
 	}
-	if got := figure(t, e, FirstToken).WithFailures["p99"]; got != "inf" {
+	if got := figureOf(t, e, FirstToken).WithFailures["p99"]; got != "inf" {
 		t.Errorf("ttft p99 with failures %v", got)
 	}
-	if got := *figure(t, e, LongestGap).Max; got != 77_000 || e.Workers[0].MaxGapMS != 77_000 {
+	if got := *figureOf(t, e, LongestGap).Max; got != 77_000 || e.Workers[0].MaxGapMS != 77_000 {
 		t.Errorf("longest gap %v ms, the worker's %v", got, e.Workers[0].MaxGapMS)
 	}
 	if e.LoadedS != 50 {

@@ -37,10 +37,11 @@ type Thresholds struct {
 	GoodGapMS  float64 `json:"goodGapMs"`
 
 	// Peers: model: a healthy share is 0.98 to 1.00, that of a GPU 1.3 times slow 0.80.
-	PeerShare    float64 `json:"peerShare"`    // of a fair share of the tokens; below it is slow
-	PeerEpisodes float64 `json:"peerEpisodes"` // share of the episodes in which it is
-	StarvedShare float64 `json:"starvedShare"` // of fair; with PrefixHit: the router, not the worker
-	PrefixHit    float64 `json:"prefixHit"`    // published: 0.94 in the kv runs
+	PeerShare      float64 `json:"peerShare"`      // of a fair share of the tokens; below it is slow
+	PeerEpisodes   float64 `json:"peerEpisodes"`   // share of the episodes in which it is
+	PeerPerRequest float64 `json:"peerPerRequest"` // of the peers' tokens for each request; a router that counts requests hides a slow worker from its share
+	StarvedShare   float64 `json:"starvedShare"`   // of fair; with PrefixHit: the router, not the worker
+	PrefixHit      float64 `json:"prefixHit"`      // published: 0.94 in the kv runs
 
 	// Stalls: a sequential test of their rate in a loaded minute.
 	RateOK        float64 `json:"rateOk"`
@@ -103,7 +104,7 @@ func DefaultThresholds(profile string) (Thresholds, bool) {
 		RatioGood: 0.92, RatioBad: 0.80, Sigma: 0.05, AlphaCap: 0.01, BetaCap: 0.01,
 		TTFTGuardrailMS: 2000, TTFTBadShare: 0.5, TTFTPassShare: 0.2, BootstrapDraws: 1000, BootstrapBlockS: 5,
 		GoodTTFTMS: 2000, GoodGapMS: 1000,
-		PeerShare: 0.90, PeerEpisodes: 0.8, StarvedShare: 0.5, PrefixHit: 0.8,
+		PeerShare: 0.90, PeerEpisodes: 0.8, PeerPerRequest: 0.7, StarvedShare: 0.5, PrefixHit: 0.8,
 		RateOK: 1.0 / 30, RateBad: 0.75, AlphaRate: 0.05, BetaRate: 0.05, MinStalls: 2, SameWorker: 3,
 		StallShare: 0.15, FreezeShare: 0.25, StallS: 2, RecoveredRate: 0.8, RecoveredS: 2, GapFactor: 20, GapStreams: 0.01, WedgedS: 10,
 		HeldLow: 0.95, HeldHigh: 1.05, ClientLagMS: 50, Elasticity: 0.55, LengthOff: 0.02, PromptOff: 0.25, CachedOff: 0.25,

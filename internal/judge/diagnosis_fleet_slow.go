@@ -1,0 +1,89 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+
+	"aicr/internal/spec"
+)
+
+// fleetSlow finds that all is slow and nothing else explains it.
+func fleetSlow(ev *Evidence) []spec.Finding {
+	if !ev.slow() || len(slowHost(ev)) > 0 {
+		return nil
+	}
+	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh,
+		Summary: ev.slowWords(), Evidence: ev.slowEvidence(),
+		Advice: []string{"compare versions, flags and clocks with the machine that the reference is of", "nvidia-smi -q -d CLOCK,PERFORMANCE", "aicr knee --url URL: is it the same curve, lower?"}}
+	return []spec.Finding{ev.unlessPastKnee(f)}
+}
+
+// slow says whether capability has failed.
+func (ev *Evidence) slow() bool {
+	return ev.tests.capacityState() == spec.Fail || ev.tests.ttftState() == spec.Fail || ev.floorState() == spec.Fail
+}
+
+// onlyLate says whether TTFT alone has failed.
+func (ev *Evidence) onlyLate() bool {
+	return ev.tests.ttftState() == spec.Fail && ev.tests.capacityState() != spec.Fail && ev.floorState() != spec.Fail
+}
+
+// unlessPastKnee takes the verdict off a long queue that was measured past the knee.
+func (ev *Evidence) unlessPastKnee(f spec.Finding) spec.Finding {
+	if ev.pastKnee() && ev.onlyLate() {
+		f.Severity, f.Confidence = spec.SeverityNote, spec.ConfidenceLow
+	}
+	return f
+}
+
+// slowWords says in what it is slow.
+func (ev *Evidence) slowWords() string {
+	switch {
+	case ev.tests.capacityState() == spec.Fail:
+		return fmt.Sprintf("throughput is %.2f of the reference (%s of %s tokens/s)", ev.ratio(), grouped(ev.overall.value), grouped(ev.plan.Reference.Throughput))
+	case ev.floorState() == spec.Fail:
+		return fmt.Sprintf("throughput is %s tokens/s, below the floor of %s", grouped(ev.overall.value), grouped(effective(ev.floor)))
+	}
+	return fmt.Sprintf("TTFT p99 is above %s ms in %d of %d episodes", grouped(ev.guardMS), ev.tests.ttftBad, ev.tests.episodes)
+}
+
+func (ev *Evidence) slowEvidence() []string {
+	var all []string
+	if o := ev.overall; !math.IsNaN(o.low) {
+		all = append(all, fmt.Sprintf("throughput %s tokens/s, 95 %% between %s and %s, over %d episodes", grouped(o.value), grouped(o.low), grouped(o.high), o.n))
+	}
+	if ev.tests.ttftBad > 0 {
+		for _, d := range ev.episodes {
+			if d.ttft.low > ev.guardMS {
+				all = append(all, fmt.Sprintf("episode %d: TTFT p99 %s ms, 95 %% between %s and %s", d.number, grouped(d.ttft.value), grouped(d.ttft.low), grouped(d.ttft.high)))
+			}
+		}
+	}
+	least, most := math.Inf(1), 0.0
+	for _, s := range ev.shares {
+		least, most = min(least, mean(s)), max(most, mean(s))
+	}
+	if len(ev.shares) > 1 {
+		all = append(all, fmt.Sprintf("workers are even: %.2f to %.2f of a fair share", least, most))
+	}
+	return firstOf(all, 8)
+}
+
+// floorState is what throughput comes to against the recipe's floor.
+func (ev *Evidence) floorState() spec.State {
+	if ev.floor == nil {
+		return spec.NotJudged
+	}
+	floor, o := effective(ev.floor), ev.overall
+	switch {
+	case o.n == 0:
+		return spec.NotJudged
+	case o.n < ev.th.MinEpisodes:
+		return spec.Inconclusive
+	case o.high < floor || o.value < floor && math.IsNaN(o.high):
+		return spec.Fail
+	case o.low >= floor:
+		return spec.Pass
+	}
+	return spec.Inconclusive
+}

@@ -1,0 +1,37 @@
+package judge
+
+import (
+	"fmt"
+
+	"aicr/internal/spec"
+)
+
+// fleetStands finds that everything stood still at once: the frontend, the host or the
+// network, and no one worker.
+func fleetStands(ev *Evidence) []spec.Finding {
+	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceMedium,
+		Advice: []string{"look at the frontend's CPU, at interrupts and at isolcpus on its node", "kubectl top pod; cat /proc/pressure/cpu on the node", "add a frontend replica"}}
+	n, longest := 0, 0
+	for _, d := range ev.episodes {
+		for _, s := range d.stalls {
+			if s.worker == "" {
+				n++
+				longest = max(longest, s.until-s.from)
+				f.Evidence = append(f.Evidence, s.words(d.number))
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	times := "once"
+	if n > 1 {
+		times = fmt.Sprintf("%d times", n)
+	}
+	f.Summary = fmt.Sprintf("the whole fleet stood still %s in %.1f min of load, for up to %d s", times, ev.tests.minutes, longest)
+	if ev.gates() && ev.tests.rateState() == spec.Fail {
+		f.Severity = spec.SeverityFail
+	}
+	f.Evidence = firstOf(f.Evidence, 12)
+	return []spec.Finding{f}
+}

@@ -1,0 +1,26 @@
+package judge
+
+import (
+	"fmt"
+
+	"aicr/internal/spec"
+)
+
+// pastKnee finds that the operating point is where more load gives no more
+// throughput. There a queue is the rule and its length is chance, so that nobody
+// fails for TTFT alone; too little throughput is too little there as well.
+func pastKnee(ev *Evidence) []spec.Finding {
+	if !ev.pastKnee() {
+		return nil
+	}
+	c, half := ev.episodes[0].point.Concurrency, ev.half.point.Concurrency
+	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceHigh,
+		Summary: fmt.Sprintf("the load is past the knee: from %d to %d in flight throughput rose by %s only (elasticity %.2f)", half, c,
+			percent(ev.episodes[0].throughput.value/ev.half.throughput.value-1), ev.elasticity),
+		Evidence: []string{fmt.Sprintf("%s tokens/s with %d in flight, %s with %d", grouped(ev.half.throughput.value), half, grouped(ev.episodes[0].throughput.value), c)},
+		Advice:   []string{"step the concurrency down: --concurrency-per-gpu", "aicr knee --url URL --write FILE finds an operating point and its reference"}}
+	if ev.onlyLate() {
+		f.Severity = spec.SeverityInvalid // you measured the knee
+	}
+	return []spec.Finding{f}
+}

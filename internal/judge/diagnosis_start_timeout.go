@@ -1,0 +1,31 @@
+package judge
+
+import (
+	"fmt"
+
+	"aicr/internal/spec"
+)
+
+// startTimeout finds an endpoint that never served, where nothing tells why.
+func startTimeout(ev *Evidence) []spec.Finding {
+	e := ev.start.notServed
+	if e == nil || ev.loaded() {
+		return nil
+	}
+	for _, better := range []func(*Evidence) []spec.Finding{noFreeGPUs, draStale, discoveryPanic, podsFailed, noTokensServed} {
+		if len(better(ev)) > 0 {
+			return nil
+		}
+	}
+	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh,
+		Summary:  fmt.Sprintf("the endpoint never served: no completion in %s", lasted(e.T)),
+		Evidence: []string{clip(e.Text)},
+		Advice:   []string{"look at the frontend's log, and at what it lists: curl URL/v1/models", "kubectl get pods -o wide: are all workers ready?"}}
+	for _, a := range ev.start.answers {
+		if a.Text != "" {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s", workerOrNobody(a.Worker), clip(a.Text)))
+		}
+	}
+	f.Evidence = firstOf(f.Evidence, 8)
+	return []spec.Finding{f}
+}

@@ -1,0 +1,71 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+
+	"aicr/internal/spec"
+)
+
+// telemetryGap finds that the workers were not seen for a part of the time, or that
+// the two witnesses tell of different things.
+func telemetryGap(ev *Evidence) []spec.Finding {
+	asked, lost := 0, 0
+	var off []string
+	unjoined := false
+	for _, d := range ev.episodes {
+		asked += d.asked
+		lost += d.lost
+		unjoined = unjoined || d.unjoined
+		off = append(off, ev.disagree(d)...)
+	}
+	advice := []string{"ask the metrics pages yourself: curl PAGE", "aicr watch --url URL --worker-metrics PAGE says which page does not answer, and why"}
+	var all []spec.Finding
+	if share := float64(lost) / float64(max(1, asked)); share > ev.th.TelemetryLost {
+		all = append(all, spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceVeryHigh,
+			Summary:  fmt.Sprintf("%s of the workers' samples are missing: what happened meanwhile is not known", percent(share)),
+			Evidence: []string{fmt.Sprintf("%s of %s samples did not come; %s are allowed", grouped(float64(lost)), grouped(float64(asked)), percent(ev.th.TelemetryLost))}, Advice: advice})
+	}
+	if unjoined {
+		off = append(off, "the client and the metrics pages name the workers differently, so that they cannot be joined")
+	}
+	if len(off) > 0 {
+		all = append(all, spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceMedium,
+			Summary: "the client's record and telemetry disagree", Evidence: firstOf(off, 8),
+			Advice: append([]string{"a page that tells old numbers, or a name that two workers share, looks like this"}, advice...)})
+	}
+	return all
+}
+
+// disagree is where the client's record and telemetry of the same workers differ.
+func (ev *Evidence) disagree(d *digest) []string {
+	if !d.named || !d.told || d.unjoined || !d.judgeable(ev.th) || !d.toldWhole(d.workers) {
+		return nil
+	}
+	var told, seen float64
+	for _, w := range d.workers {
+		told += w.told
+		seen += w.seen
+	}
+	if told <= 0 || seen <= 0 {
+		return nil
+	}
+	var all []string
+	n := float64(len(d.workers))
+	for _, w := range d.workers {
+		if a, b := w.told/told*n, w.seen/seen*n; math.Abs(a-b) > ev.th.WitnessesOff {
+			all = append(all, fmt.Sprintf("episode %d: worker %s made %.2f of a fair share by telemetry, %.2f by the client", d.number, w.name, a, b))
+		}
+	}
+	return all
+}
+
+// gap says whether too much telemetry is missing for a PASS.
+func (ev *Evidence) gap() bool {
+	asked, lost := 0, 0
+	for _, d := range ev.episodes {
+		asked += d.asked
+		lost += d.lost
+	}
+	return float64(lost) > ev.th.TelemetryLost*float64(max(1, asked))
+}

@@ -1,0 +1,86 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+
+	"aicr/internal/spec"
+)
+
+// workerAbsent finds workers that are not there, that left, or that nobody sends
+// anything to.
+func workerAbsent(ev *Evidence) []spec.Finding {
+	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh,
+		Advice: []string{"kubectl get pods -o wide: which worker's pod is missing or restarted?", "kubectl describe pod POD; kubectl logs POD --previous",
+			"a worker that was frozen for some 10 s leaves discovery and does not come back: restart it"}}
+	holed := map[string]bool{}
+	for _, d := range ev.looked() {
+		for _, w := range holes(d) {
+			holed[w] = true
+		}
+	}
+	found := map[string]bool{}
+	say := func(worker, format string, args ...any) {
+		if holed[worker] {
+			return
+		}
+		if !found[worker] {
+			found[worker] = true
+			f.Workers = append(f.Workers, worker)
+		}
+		f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...))
+	}
+	for _, a := range ev.start.answers {
+		if a.Reason == "silent" && a.Worker != "" && ev.loaded() {
+			say(a.Worker, "worker %s never answered before the load", a.Worker)
+		}
+	}
+	most, serving := 0, 0
+	for _, d := range ev.looked() {
+		n := 0
+		for _, w := range d.workers {
+			if w.made > 0 {
+				n++
+			}
+			switch {
+			case w.absent == neverThere:
+				say(w.name, "episode %d: nobody answers in the place of worker %s", d.number, w.name)
+			case w.absent == left:
+				say(w.name, "episode %d: worker %s served until %.0f s and then no more", d.number, w.name, w.goneS)
+			case w.absent == neverServed && ev.starved[w.name] == 0 && !(d.prefixHits() >= ev.th.PrefixHit):
+				say(w.name, "episode %d: worker %s is there and got nothing to do", d.number, w.name)
+			}
+		}
+		most, serving = max(most, len(d.workers)), max(serving, n)
+	}
+	// Who is not even known by name. A client that only knows who served cannot have
+	// missed one over a whole episode.
+	missing := 0
+	if want := ev.plan.Point.Workers; want > 0 && most > 0 && ev.loaded() {
+		missing = want - most
+	}
+	if h := ev.start.haveWorkers; missing <= 0 && h != nil && ev.start.wantWorkers != nil && *h < *ev.start.wantWorkers && len(f.Workers) == 0 {
+		missing = *ev.start.wantWorkers - *h
+	}
+	if missing > 0 {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%d of %d workers were never seen", missing, ev.plan.Point.Workers))
+	}
+	if len(f.Evidence) == 0 {
+		return nil
+	}
+	f.Workers = orderly(f.Workers)
+	f.GPUs = ev.gpusOf(f.Workers)
+	switch n := len(f.Workers) + max(0, missing); {
+	case len(f.Workers) == 0:
+		f.Summary = fmt.Sprintf("%d of %d workers never served", n, ev.plan.Point.Workers)
+	default:
+		f.Summary = fmt.Sprintf("%s %s not there", several("worker", f.Workers), verb(len(f.Workers), "is", "are"))
+		if !slices.ContainsFunc(ev.looked(), func(d *digest) bool {
+			return slices.ContainsFunc(d.workers, func(w *workerDigest) bool { return found[w.name] && w.absent == neverThere })
+		}) {
+			f.Summary = fmt.Sprintf("%s %s to serve", several("worker", f.Workers), verb(len(f.Workers), "ceased", "ceased"))
+		}
+	}
+	f.Evidence = firstOf(f.Evidence, 8)
+	return []spec.Finding{f}
+}

@@ -1,0 +1,94 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+
+	"aicr/internal/spec"
+)
+
+// workerStall finds workers that stood still while their peers did not.
+func workerStall(ev *Evidence) []spec.Finding {
+	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceMedium,
+		Advice: []string{"look at the engine's main thread while it stands: py-spy dump --pid PID", "aicr watch --url URL --worker-metrics PAGE --record DIR keeps the evidence of the next one",
+			"least-loaded routing limits the damage; it also hides it from TTFT"}}
+	n, minutes, longest := 0, ev.tests.minutes, 0
+	both := true
+	for _, d := range ev.episodes {
+		for _, s := range d.stalls {
+			if s.worker == "" {
+				continue
+			}
+			n++
+			longest = max(longest, s.until-s.from)
+			f.Workers = append(f.Workers, s.worker)
+			f.Evidence = append(f.Evidence, s.words(d.number))
+			both = both && s.told && s.seen
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	f.Workers = orderly(f.Workers)
+	f.GPUs = ev.gpusOf(f.Workers)
+	if both {
+		f.Confidence = spec.ConfidenceHigh
+	}
+	if wedged := ev.wedged(); len(wedged) > 0 {
+		f.Severity, f.Confidence = spec.SeverityFail, spec.ConfidenceHigh
+		f.Summary = fmt.Sprintf("%s %s for good: no token until the end of the load, in two episodes or more", several("worker", wedged), verb(len(wedged), "hangs", "hang"))
+	} else {
+		times := "once"
+		if n > 1 {
+			times = fmt.Sprintf("%d times", n)
+		}
+		f.Summary = fmt.Sprintf("%s stalled %s in %.1f min of load, for up to %d s", several("worker", f.Workers), times, minutes, longest)
+	}
+	gate := ev.gates()
+	switch worker := ev.escalated(); {
+	case gate && worker != "":
+		f.Severity, f.Confidence = spec.SeverityFail, spec.ConfidenceHigh
+		f.Evidence = append(f.Evidence, fmt.Sprintf("every stall was on worker %s: chance does that once in %.0f", worker, math.Pow(float64(len(ev.digestWorkers())), float64(n-1))))
+	case gate && ev.tests.rateState() == spec.Fail:
+		f.Severity = spec.SeverityFail
+	}
+	f.Evidence = firstOf(f.Evidence, 12)
+	return []spec.Finding{f}
+}
+
+// words tells a stall, and what its GPU did meanwhile.
+func (s *standstill) words(episode int) string {
+	who := "the whole fleet"
+	if s.worker != "" {
+		who = workerWord(s.worker)
+	}
+	text := fmt.Sprintf("episode %d: %s stood still from %d s to %d s (%s)", episode, who, s.from, s.until, join(s.by()))
+	if s.open {
+		text = fmt.Sprintf("episode %d: %s stood still from %d s until the end (%s)", episode, who, s.from, join(s.by()))
+	}
+	if math.IsNaN(s.power) || s.worker == "" || s.gpu == "" {
+		return text
+	}
+	text += fmt.Sprintf("; its GPU drew %s W", amount(s.power))
+	if !math.IsNaN(s.peers) {
+		text += fmt.Sprintf(", its peers' %s W", amount(s.peers))
+	}
+	switch low := s.power < starvedPower*s.peers; {
+	case low && s.duty >= hungDuty:
+		text += ": hung in a kernel?"
+	case low && s.duty < idleDuty && !s.throttled:
+		text += ", no throttle: starved, not broken"
+	}
+	return text
+}
+
+func (s *standstill) by() []string {
+	var all []string
+	if s.told {
+		all = append(all, byTelemetry)
+	}
+	if s.seen {
+		all = append(all, byClient)
+	}
+	return all
+}

@@ -1,0 +1,563 @@
+package judge
+
+import (
+	"math"
+	"slices"
+
+	"aicr/internal/spec"
+	"aicr/internal/stats"
+)
+
+// digest is all that the judge keeps of an episode.
+type digest struct {
+	number  int
+	point   spec.OperatingPoint
+	loadedS float64
+	client  spec.BenchClient
+
+	requests spec.RequestCounts // both lanes
+	stalls   []standstill
+	named    bool // the client knows who served what
+	told     bool // there is telemetry of the workers
+	unjoined bool
+	asked    int // worker samples that were wanted
+	lost     int // of those, that did not come
+
+	workers []*workerDigest
+	gpus    []*gpuDigest
+	host    hostDigest
+
+	cutS       float64
+	steady     bool      // MSER-5 found where the start ends
+	batches    []float64 // tokens/s of those without a stall
+	batchS     float64
+	allBatches int
+	cleanS     float64
+	throughput figure // of the batches
+	gross      float64
+	ttft       figure // p99 of the clean part, ms
+	ttft50     float64
+	ttftGross  float64
+	sentinel   []float64 // waits for the first token from the intended send, ms; +Inf unanswered
+	good       int       // requests that were served as a user wants it
+	over       int       // requests that had ended, or should have
+	inputMean  float64   // tokens
+	outputMean float64
+	cached     float64 // share of the prompts' tokens that came from a prefix cache
+	errors     errorDigest
+	whole      wholeDigest
+}
+
+// wholeDigest is what a client without a judge reports: everything, start and end.
+type wholeDigest struct {
+	throughput, ttft99 float64
+	served             int
+}
+
+// figure is a value and its interval.
+type figure struct {
+	value, low, high float64
+	n                int
+}
+
+func notMeasured() figure { return figure{math.NaN(), math.NaN(), math.NaN(), 0} }
+
+// workerDigest is what both witnesses have of one worker.
+type workerDigest struct {
+	name, gpu string
+	told      float64 // tokens of the clean part by telemetry
+	seen      float64 // by the client
+	made      float64 // tokens of the whole episode, by whoever knows
+	has       float64 // requests that it had, on average over the clean part
+	rate      float64 // tokens a second for each of them
+	itl, ttft float64 // medians by the client, ms
+	failed    int     // requests that it failed, by the client
+	requests  int
+	absent    absence
+	goneS     float64 // since when, for one that left
+	hits      float64 // share of its prompt tokens that it found cached; NaN: not told
+	power     float64 // of its GPU, median over the clean part
+}
+
+// absence is whether a worker served.
+type absence uint8
+
+const (
+	stays       absence = iota
+	neverThere          // nobody answers in its place
+	left                // it was there, and went
+	neverServed         // it is there, and got nothing to do
+)
+
+// hostDigest is what tells a slow host from slow GPUs.
+type hostDigest struct {
+	running  float64 // share of what is in flight that the workers run
+	queued   float64 // and that the frontend has not had a first token for
+	busy     float64 // the frontend's busiest thread
+	pressure float64 // of the node's CPUs
+}
+
+// errorDigest is how requests failed.
+type errorDigest struct {
+	failed  int
+	classes map[string]int
+	fast    int // without a token, and faster than an answer takes
+	burst   int // the most of those in a second
+	empty   []string
+	named   map[string]int // of those that were with a worker
+	example string
+}
+
+// digestOf takes an episode in. Usual is what the fleet makes in a second when it
+// is well, as far as that is known; 0: not at all.
+func digestOf(p *spec.Plan, r *spec.EpisodeRecord, usual float64) *digest {
+	th := &p.Thresholds
+	e := &r.Episode
+	d := &digest{number: e.Number, point: e.Point, loadedS: e.LoadedS, client: e.Client, throughput: notMeasured(), ttft: notMeasured(),
+		ttft50: math.NaN(), ttftGross: math.NaN(), gross: math.NaN(), inputMean: math.NaN(), outputMean: math.NaN(), cached: math.NaN()}
+	loadS := e.LoadedS
+	t := newTimeline(r, loadS)
+	d.named, d.told, d.unjoined = t.named, t.told, t.unjoined
+	d.stalls = standstills(t, r, usual, th)
+	clean := d.cut(t, r, th)
+	d.capability(t, r, clean, p)
+	d.perWorker(t, r, clean, th)
+	d.hardware(t, r, clean)
+	d.hosts(t, r, clean)
+	d.served(r, th)
+	d.failures(t, r)
+	d.whole = wholeDigest{math.NaN(), math.NaN(), e.Requests.Served}
+	for _, f := range e.Figures {
+		switch f.Name {
+		case Throughput:
+			d.whole.throughput = valueOf(f.Mean)
+		case FirstToken:
+			d.whole.ttft99 = valueOf(f.P99)
+		}
+	}
+	return d
+}
+
+// cut says which seconds are steady and free of stalls.
+func (d *digest) cut(t *timeline, r *spec.EpisodeRecord, th *spec.Thresholds) (clean []bool) {
+	clean = make([]bool, t.seconds)
+	if t.seconds == 0 {
+		return clean
+	}
+	from := int(math.Ceil(r.Episode.Point.RampS)) + 1
+	// The start is cut where the rest is steadiest, which a stall would hide.
+	if len(d.stalls) == 0 {
+		most := int(th.WarmupCut * float64(t.seconds) * fine5)
+		if n, ok := stats.MSER5(fineSeries(r, t.seconds), most); ok {
+			d.steady = true
+			from = max(from, int(math.Ceil(float64(n)/fine5)))
+		}
+	}
+	from = min(from, t.seconds)
+	d.cutS = float64(from)
+	for k := from; k < t.seconds; k++ {
+		clean[k] = true
+	}
+	for _, s := range d.stalls {
+		for k := max(0, s.from-int(th.BeforeStallS)); k < min(t.seconds, s.until+int(th.AfterStallS)); k++ {
+			clean[k] = false
+		}
+	}
+	for _, c := range clean {
+		if c {
+			d.cleanS++
+		}
+	}
+	return clean
+}
+
+// fine5 is how many observations a second MSER-5 is given: its batches of five are
+// then a second long.
+const fine5 = 5
+
+// fineSeries is the client's tokens in fifths of a second, by its requests.
+func fineSeries(r *spec.EpisodeRecord, seconds int) []float64 {
+	v := make([]float64, seconds*fine5)
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		if q.Tokens == 0 || q.First == 0 {
+			continue
+		}
+		from, until := q.First*fine5, max(q.Last, q.First+1)*fine5
+		add(v, from, until, float64(q.Tokens)/float64(until-from))
+	}
+	return v
+}
+
+// capability measures throughput by batches and TTFT by requests, of the clean part.
+func (d *digest) capability(t *timeline, r *spec.EpisodeRecord, clean []bool, p *spec.Plan) {
+	th := &p.Thresholds
+	if t.seconds > 0 {
+		d.gross = stats.Sum(t.fleet) / float64(t.seconds)
+	}
+	d.batchS = max(1, th.BatchS)
+	d.batches, d.allBatches = batches(t.fleet, clean, int(d.cutS), int(d.batchS))
+	if len(d.batches) >= 4 && stats.Lag1(d.batches) > th.Lag1 {
+		d.batchS *= 2
+		d.batches, d.allBatches = batches(t.fleet, clean, int(d.cutS), int(d.batchS))
+	}
+	if len(d.batches) > 0 {
+		mean, low, high := stats.MeanInterval(d.batches, confidence)
+		if len(d.batches) == 1 {
+			mean = d.batches[0]
+		}
+		d.throughput = figure{mean, low, high, len(d.batches)}
+	}
+	blocks := make([][]float64, t.seconds)
+	var all, gross []float64
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		if q.Lane == laneSentinel {
+			if q.First > 0 && q.Class == classOK {
+				d.sentinel = append(d.sentinel, ms(q.First-q.Intended))
+			} else {
+				d.sentinel = append(d.sentinel, math.Inf(1))
+			}
+			continue
+		}
+		if q.First == 0 {
+			continue
+		}
+		wait := ms(q.First - q.Sent)
+		gross = append(gross, wait)
+		if k := int(q.Sent / second); k >= 0 && k < t.seconds && clean[k] {
+			blocks[k] = append(blocks[k], wait)
+			all = append(all, wait)
+		}
+	}
+	slices.Sort(all)
+	slices.Sort(gross)
+	d.ttftGross = stats.Percentile(gross, 99)
+	d.ttft50 = stats.Percentile(all, 50)
+	if len(all) >= leastTTFT {
+		d.ttft = figure{value: stats.Percentile(all, 99), n: len(all)}
+		d.ttft.low, d.ttft.high = stats.BlockBootstrap(slices.DeleteFunc(blocks, func(b []float64) bool { return len(b) == 0 }),
+			max(1, int(th.BootstrapBlockS)), th.BootstrapDraws, p.Seed+uint64(d.number), 99, confidence)
+	}
+}
+
+const (
+	confidence = 0.95
+	leastTTFT  = 20 // with fewer requests there is no speaking of a p99
+)
+
+// batches are the means of stretches that are clean throughout, and how many
+// stretches there are.
+func batches(v []float64, clean []bool, from, length int) (means []float64, all int) {
+	for k := from; k+length <= len(v); k += length {
+		all++
+		if !slices.Contains(clean[k:k+length], false) {
+			means = append(means, stats.Mean(v[k:k+length]))
+		}
+	}
+	return means, all
+}
+
+// perWorker compares the workers over the clean part.
+func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th *spec.Thresholds) {
+	type waits struct{ ttft, itl []float64 }
+	by := map[string]*waits{}
+	for _, l := range t.workers {
+		w := &workerDigest{name: l.name, gpu: l.gpu, hits: math.NaN(), power: math.NaN()}
+		by[l.name] = &waits{}
+		var has, rate []float64
+		for k := range t.seconds {
+			w.made += orZero(l.progress(k))
+			if !clean[k] {
+				continue
+			}
+			w.seen += l.seen[k]
+			if h := l.has(k); !math.IsNaN(h) {
+				has = append(has, h)
+				if p := l.progress(k); h >= 1 && !math.IsNaN(p) {
+					rate = append(rate, p/h)
+				}
+			}
+		}
+		w.told = toldOver(l.told, clean)
+		w.has, w.rate = stats.Mean(has), stats.Mean(rate)
+		if l.prefixQueries > 0 {
+			w.hits = l.prefixHits / l.prefixQueries
+		}
+		w.absent, w.goneS = l.gone(t, th)
+		d.asked += l.asked
+		if w.absent == stays || w.absent == neverServed {
+			d.lost += l.lost
+		}
+		d.workers = append(d.workers, w)
+	}
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		w := d.worker(q.Worker)
+		if w == nil {
+			continue
+		}
+		w.requests++
+		if !served(q) {
+			if q.Class != classInterrupted {
+				w.failed++
+			}
+			continue
+		}
+		of := by[w.name]
+		of.ttft = append(of.ttft, ms(q.First-q.Sent))
+		if q.Tokens > 1 {
+			of.itl = append(of.itl, ms(q.Last-q.First)/float64(q.Tokens-1))
+		}
+	}
+	for _, w := range d.workers {
+		w.ttft, w.itl = median(by[w.name].ttft), median(by[w.name].itl)
+	}
+}
+
+// toldOver is the sum over the clean seconds, of which a few may be missing: then
+// their mean stands for them.
+func toldOver(v []float64, clean []bool) float64 {
+	sum, n, of := 0.0, 0, 0
+	for k := range v {
+		if clean[k] {
+			of++
+			if !math.IsNaN(v[k]) {
+				sum += v[k]
+				n++
+			}
+		}
+	}
+	if n == 0 || 2*n < of {
+		return math.NaN()
+	}
+	return sum / float64(n) * float64(of)
+}
+
+func (d *digest) worker(name string) *workerDigest {
+	for _, w := range d.workers {
+		if w.name == name && name != "" {
+			return w
+		}
+	}
+	return nil
+}
+
+// gone says whether the worker served, and since when it does not.
+func (l *lane) gone(t *timeline, th *spec.Thresholds) (absence, float64) {
+	last, refused, known := -1, 0, 0
+	for k := range t.seconds {
+		p := l.progress(k)
+		if p > 0 {
+			last = k
+		}
+		if !math.IsNaN(p) {
+			known++
+		}
+		if l.refused[k] {
+			refused++
+		}
+	}
+	empty := func(from int) bool { // nobody has anything with it, from then on
+		for k := from; k < t.seconds; k++ {
+			if l.has(k) > 0 {
+				return false
+			}
+		}
+		return true
+	}
+	since := last + 1
+	switch {
+	case last < 0 && 2*refused > t.seconds:
+		return neverThere, 0
+	case known == 0 && refused == 0:
+		return stays, 0 // nobody tells
+	case last < 0 && empty(0):
+		return neverServed, 0
+	case last < 0:
+		return stays, 0
+	case float64(t.seconds-since) < th.WedgedS:
+		return stays, 0
+	}
+	there := 0
+	for k := since; k < t.seconds; k++ {
+		if l.refused[k] {
+			there++
+		}
+	}
+	// Its page is gone; or it has nothing to do by the client's own record, so that
+	// no gauge that reads 0 can deceive.
+	if 2*there > t.seconds-since || t.named && empty(min(t.seconds, since+1)) && t.busyWithout(l, since) {
+		return left, float64(since)
+	}
+	return stays, 0
+}
+
+// busyWithout says whether the others went on.
+func (t *timeline) busyWithout(l *lane, from int) bool {
+	for _, o := range t.workers {
+		if o == l {
+			continue
+		}
+		for k := from; k < t.seconds; k++ {
+			if o.progress(k) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hosts takes what the frontend and the node say over the clean part.
+func (d *digest) hosts(t *timeline, r *spec.EpisodeRecord, clean []bool) {
+	var running, queued, busy, pressure []float64
+	for i := range r.Series {
+		s := &r.Series[i]
+		k := int(s.T / second)
+		if s.T < 0 || k >= t.seconds || !clean[k] {
+			continue
+		}
+		if f := s.Frontend; f != nil {
+			if f.Queued != nil && f.InFlight != nil && *f.InFlight > 0 {
+				queued = append(queued, *f.Queued / *f.InFlight)
+			}
+			if f.Busy != nil {
+				busy = append(busy, *f.Busy)
+			}
+		}
+		if n := s.Node; n != nil && n.CPUPressure != nil {
+			pressure = append(pressure, *n.CPUPressure)
+		}
+	}
+	for k := range t.seconds {
+		if !clean[k] || t.inFlight[k] <= 0 {
+			continue
+		}
+		sum := 0.0
+		for _, l := range t.workers {
+			if !l.refused[k] {
+				sum += l.held[k]
+			}
+		}
+		if !math.IsNaN(sum) && t.told {
+			running = append(running, sum/t.inFlight[k])
+		}
+	}
+	d.host = hostDigest{median(running), median(queued), median(busy), median(pressure)}
+}
+
+// served counts what was served as a user wants it, and what was declared against
+// what came.
+func (d *digest) served(r *spec.EpisodeRecord, th *spec.Thresholds) {
+	d.requests.Classes = map[string]int{}
+	var prompt, output, cachedOf, cached float64
+	n := 0
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		count(&d.requests, q)
+		if q.Lane == laneSentinel {
+			continue
+		}
+		d.over++
+		if !served(q) {
+			continue
+		}
+		n++
+		if ms(q.First-q.Sent) <= th.GoodTTFTMS && ms(q.Gap) <= th.GoodGapMS {
+			d.good++
+		}
+		prompt += float64(q.Prompt)
+		output += float64(q.Tokens)
+		if q.Cached != nil {
+			cachedOf += float64(q.Prompt)
+			cached += float64(*q.Cached)
+		}
+	}
+	if n > 0 {
+		d.inputMean, d.outputMean = prompt/float64(n), output/float64(n)
+	}
+	var queries, hits float64
+	for _, w := range d.workers {
+		if !math.IsNaN(w.hits) {
+			queries++
+			hits += w.hits
+		}
+	}
+	switch {
+	case cachedOf > 0:
+		d.cached = cached / cachedOf
+	case queries > 0:
+		d.cached = hits / queries
+	}
+}
+
+// failures looks at how requests failed and who stood empty meanwhile: a worker that
+// fails fast draws every request.
+func (d *digest) failures(t *timeline, r *spec.EpisodeRecord) {
+	e := &d.errors
+	e.classes, e.named = map[string]int{}, map[string]int{}
+	var took []float64
+	for i := range r.Requests {
+		if q := &r.Requests[i]; served(q) {
+			took = append(took, float64(q.End-q.Sent))
+		}
+	}
+	usual := median(took)
+	refused, sent := make([]float64, t.seconds), make([]float64, t.seconds)
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		k := int(q.Sent / second)
+		if k >= 0 && k < t.seconds {
+			sent[k]++
+		}
+		if served(q) || q.Class == classInterrupted {
+			continue
+		}
+		e.failed++
+		e.classes[q.Class]++
+		if e.example == "" || q.Detail != "" && len(q.Detail) < len(e.example) {
+			e.example = q.Detail
+		}
+		if q.Worker != "" {
+			e.named[q.Worker]++
+		}
+		if q.Tokens == 0 && (math.IsNaN(usual) || float64(q.End-q.Sent) < usual) {
+			e.fast++
+			if k >= 0 && k < t.seconds {
+				refused[k]++
+			}
+		}
+	}
+	// The seconds in which so many were refused at once.
+	var burst []int
+	for k := range refused {
+		if refused[k] >= leastBurst && refused[k] >= burstShare*sent[k] {
+			burst = append(burst, k)
+			e.burst = max(e.burst, int(refused[k]))
+		}
+	}
+	if len(burst) < 2 || len(t.workers) < 2 {
+		return
+	}
+	for _, l := range t.workers {
+		idle, known := 0, 0
+		for _, k := range burst {
+			p, has := l.progress(k), l.has(k)
+			if math.IsNaN(p) && math.IsNaN(has) {
+				continue
+			}
+			known++
+			if has < 1 || p == 0 || math.IsNaN(has) && p < 1 {
+				idle++
+			}
+		}
+		if known > 0 && 2*idle >= known && idle > 0 && !l.refused[burst[len(burst)-1]] {
+			e.empty = append(e.empty, l.name)
+		}
+	}
+}
+
+const (
+	leastBurst = 5    // fast failures in a second
+	burstShare = 0.25 // of those that were sent in it
+)

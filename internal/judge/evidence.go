@@ -1,0 +1,336 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"aicr/internal/spec"
+	"aicr/internal/stats"
+)
+
+// Evidence is all that a diagnosis looks at: the plan, what was seen before any
+// load, and the digests of the episodes.
+type Evidence struct {
+	plan     *spec.Plan
+	th       *spec.Thresholds
+	start    start
+	half     *digest   // the look at half the load
+	episodes []*digest // that count
+	invalid  []*digest // in which the client failed its audit
+	tests    *sequence
+	floor    *spec.Constraint
+	guardMS  float64 // the TTFT guardrail
+
+	elasticity  float64 // NaN: not measured
+	throughputs []float64
+	overall     figure // tokens/s, over the episodes
+	shares      map[string][]float64
+	starved     map[string]int // episodes in which the router gave a worker next to nothing
+}
+
+// start is what was seen before any load.
+type start struct {
+	gpus, freeGPUs     *int
+	runtime, chart     string
+	wantWorkers        *int
+	haveWorkers        *int
+	answers            []spec.Event // of workers
+	notServed          *spec.Event
+	pods               []spec.Event
+	logs               []spec.Event
+	interrupted, ended bool
+	stages             map[string]bool
+	lastT              float64
+}
+
+func startOf(events []spec.Event) start {
+	s := start{stages: map[string]bool{}}
+	for i := range events {
+		e := &events[i]
+		s.lastT = max(s.lastT, e.T)
+		switch e.Kind {
+		case spec.EventGPUs:
+			s.gpus, s.freeGPUs = e.Want, e.Have
+		case spec.EventVersions:
+			s.runtime, s.chart = e.Runtime, e.Chart
+		case spec.EventWorkers:
+			s.wantWorkers, s.haveWorkers = e.Want, e.Have
+		case spec.EventAnswer:
+			s.answers = append(s.answers, *e)
+		case spec.EventNotServed:
+			s.notServed = e
+		case spec.EventPod:
+			s.pods = append(s.pods, *e)
+		case spec.EventLog:
+			s.logs = append(s.logs, *e)
+		case spec.EventInterrupt:
+			s.interrupted = true
+		case spec.EventStage:
+			s.stages[e.Stage] = true
+			s.ended = s.ended || e.Stage == "end"
+		}
+	}
+	return s
+}
+
+// evidenceOf weighs what there is.
+func evidenceOf(p *spec.Plan, events []spec.Event, half *digest, all []*digest) *Evidence {
+	ev := &Evidence{plan: p, th: &p.Thresholds, start: startOf(events), half: half, tests: newSequence(p), guardMS: p.Thresholds.TTFTGuardrailMS,
+		elasticity: math.NaN(), overall: notMeasured(), shares: map[string][]float64{}, starved: map[string]int{}}
+	for i := range p.Constraints {
+		switch c := &p.Constraints[i]; c.Name {
+		case spec.ConstraintThroughput:
+			ev.floor = c
+		case spec.ConstraintTTFT:
+			ev.guardMS = effective(c)
+		}
+	}
+	for _, d := range all {
+		if !d.client.Valid {
+			ev.invalid = append(ev.invalid, d)
+			continue
+		}
+		ev.episodes = append(ev.episodes, d)
+		ev.tests.add(ev.reading(d))
+	}
+	ev.overall = over(ev.throughputs)
+	if half != nil && len(ev.episodes) > 0 && half.client.Valid {
+		ev.elasticity = elasticity(half, ev.episodes[0])
+	}
+	return ev
+}
+
+// effective is a threshold after its tolerance.
+func effective(c *spec.Constraint) float64 {
+	if strings.HasPrefix(c.Comparator, ">") {
+		return c.Threshold * (1 - c.Tolerance)
+	}
+	return c.Threshold * (1 + c.Tolerance)
+}
+
+// over is the mean over episodes, with the interval that their spread gives.
+func over(values []float64) figure {
+	switch len(values) {
+	case 0:
+		return notMeasured()
+	case 1:
+		return figure{values[0], math.NaN(), math.NaN(), 1}
+	}
+	mean, low, high := stats.MeanInterval(values, confidence)
+	return figure{mean, low, high, len(values)}
+}
+
+// elasticity is by how much throughput still rises with load: below the knee it is
+// near 1, at it near 0.
+func elasticity(half, full *digest) float64 {
+	c := float64(full.point.Concurrency) / float64(half.point.Concurrency)
+	if c <= 1 || !(half.throughput.value > 0) || !(full.throughput.value > 0) {
+		return math.NaN()
+	}
+	return math.Log(full.throughput.value/half.throughput.value) / math.Log(c)
+}
+
+func (ev *Evidence) pastKnee() bool { return ev.elasticity < ev.th.Elasticity }
+
+// reading is what an episode adds to the tests.
+func (ev *Evidence) reading(d *digest) reading {
+	r := reading{ratio: math.NaN(), stalls: len(d.stalls), minutes: d.loadedS / 60, ttftBad: d.ttft.low > ev.guardMS}
+	if d.judgeable(ev.th) {
+		ev.throughputs = append(ev.throughputs, d.throughput.value)
+		if ref := ev.plan.Reference; ref != nil && ref.Throughput > 0 {
+			r.ratio = d.throughput.value / ref.Throughput
+		}
+	}
+	r.slow = ev.peers(d)
+	return r
+}
+
+// judgeable says whether enough of an episode was clean to speak of capability.
+func (d *digest) judgeable(th *spec.Thresholds) bool {
+	return d.throughput.value >= 0 && d.allBatches > 0 && float64(len(d.batches)) >= th.CleanShare*float64(d.allBatches) && d.cleanS >= th.MinSteadyS
+}
+
+// peers are the workers of an episode that made less than their share, or less for
+// each request than their peers. A worker that is not there has no share, and one
+// that the router starves is told apart.
+func (ev *Evidence) peers(d *digest) []string {
+	if !d.judgeable(ev.th) {
+		return nil
+	}
+	var among []*workerDigest
+	for _, w := range d.workers {
+		if w.absent == stays || w.absent == neverServed {
+			among = append(among, w)
+		}
+	}
+	if len(among) < 2 {
+		return nil
+	}
+	tokens := func(w *workerDigest) float64 { return w.seen }
+	if d.toldWhole(among) {
+		tokens = func(w *workerDigest) float64 { return w.told }
+	}
+	total := 0.0
+	for _, w := range among {
+		total += tokens(w)
+	}
+	if !(total > 0) { // NaN too: nobody tells the workers apart
+		return nil
+	}
+	hits := d.prefixHits()
+	var slow []string
+	for _, w := range among {
+		share := tokens(w) / total * float64(len(among))
+		ev.shares[w.name] = append(ev.shares[w.name], share)
+		var rates []float64
+		for _, o := range among {
+			if o != w && !math.IsNaN(o.rate) {
+				rates = append(rates, o.rate)
+			}
+		}
+		usual := median(rates)
+		perRequest := w.rate / usual
+		switch {
+		case share < ev.th.StarvedShare && hits >= ev.th.PrefixHit && !(perRequest < ev.th.PeerPerRequest):
+			ev.starved[w.name]++
+		case w.absent == neverServed:
+		case share < ev.th.PeerShare, perRequest < ev.th.PeerPerRequest && share <= 1.05:
+			slow = append(slow, w.name)
+		}
+	}
+	return slow
+}
+
+// toldWhole says whether telemetry tells the tokens of all of them.
+func (d *digest) toldWhole(among []*workerDigest) bool {
+	return !slices.ContainsFunc(among, func(w *workerDigest) bool { return math.IsNaN(w.told) })
+}
+
+// prefixHits is the share of the prompts' tokens that prefix caches had, by the
+// workers that served.
+func (d *digest) prefixHits() float64 {
+	if !math.IsNaN(d.cached) {
+		return d.cached
+	}
+	return 0
+}
+
+// looked are the digests in which hardware and workers were looked at: those of a
+// client that failed its audit too, since what an exporter says is not the client's.
+func (ev *Evidence) looked() []*digest {
+	var all []*digest
+	if ev.half != nil {
+		all = append(all, ev.half)
+	}
+	all = append(all, ev.episodes...)
+	return append(all, ev.invalid...)
+}
+
+func (ev *Evidence) loaded() bool { return len(ev.episodes)+len(ev.invalid) > 0 || ev.half != nil }
+
+// stallCount counts stalls by worker; "" is the fleet.
+func (ev *Evidence) stallCount() map[string]int {
+	by := map[string]int{}
+	for _, d := range ev.episodes {
+		for _, s := range d.stalls {
+			by[s.worker]++
+		}
+	}
+	return by
+}
+
+// wedged are the workers whose stall was still open, and long, at the end of two
+// episodes: that is no stall that passes.
+func (ev *Evidence) wedged() []string {
+	by := map[string]int{}
+	for _, d := range ev.episodes {
+		for _, s := range d.stalls {
+			if s.open && s.worker != "" && float64(s.until-s.from) >= ev.th.WedgedS {
+				by[s.worker]++
+			}
+		}
+	}
+	var all []string
+	for w, n := range by {
+		if n >= 2 {
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, naturally)
+	return all
+}
+
+// escalated are the workers that all stalls fell on, so often that it is no chance;
+// those of earlier runs count for their GPU.
+func (ev *Evidence) escalated() string {
+	by := ev.stallCount()
+	if len(by) != 1 || len(ev.digestWorkers()) < 2 {
+		return ""
+	}
+	for worker, n := range by {
+		if worker == "" {
+			return ""
+		}
+		count := float64(n)
+		for _, p := range ev.plan.Prior {
+			if p.GPU != "" && p.GPU == ev.gpuOf(worker) || p.GPU == "" && p.Worker == worker {
+				count += p.Count
+			}
+		}
+		if count >= float64(ev.th.SameWorker) {
+			return worker
+		}
+	}
+	return ""
+}
+
+func (ev *Evidence) digestWorkers() []*workerDigest {
+	if len(ev.episodes) == 0 {
+		return nil
+	}
+	return ev.episodes[0].workers
+}
+
+func (ev *Evidence) gpuOf(worker string) string {
+	for _, d := range ev.looked() {
+		if w := d.worker(worker); w != nil && w.gpu != "" {
+			return w.gpu
+		}
+	}
+	return ""
+}
+
+func (ev *Evidence) gpusOf(workers []string) []string {
+	var all []string
+	for _, w := range workers {
+		if g := ev.gpuOf(w); g != "" {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// ratio is the throughput over the reference; NaN without one.
+func (ev *Evidence) ratio() float64 {
+	if ref := ev.plan.Reference; ref != nil && ref.Throughput > 0 {
+		return ev.overall.value / ref.Throughput
+	}
+	return math.NaN()
+}
+
+// grouped writes a number with its thousands apart.
+func grouped(v float64) string {
+	if math.IsNaN(v) {
+		return "?"
+	}
+	s := fmt.Sprintf("%.0f", math.Abs(v))
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	if v < 0 {
+		return "-" + s
+	}
+	return s
+}

@@ -1,0 +1,156 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"aicr/internal/spec"
+	"aicr/internal/stats"
+)
+
+// expectations is everything that was wanted, whatever came of the first of it.
+func (ev *Evidence) expectations() []spec.Expected {
+	all := []spec.Expected{}
+	if c := ev.floor; c != nil {
+		e := expected(c.Name, fmt.Sprintf("%s %s", c.Comparator, grouped(c.Threshold)), fmt.Sprintf("%s %s", c.Comparator, grouped(effective(c))), ev.overall, "tokens/s", ev.floorState())
+		all = append(all, e)
+	}
+	for i := range ev.plan.Constraints {
+		if c := &ev.plan.Constraints[i]; c.Name == spec.ConstraintTTFT {
+			all = append(all, expected(c.Name, fmt.Sprintf("%s %s", c.Comparator, grouped(c.Threshold)), fmt.Sprintf("%s %s", c.Comparator, grouped(effective(c))), ev.ttft(), "ms", ev.tests.ttftState()))
+		}
+	}
+	if ref := ev.plan.Reference; ref != nil {
+		o := ev.overall
+		ratio := figure{o.value / ref.Throughput, o.low / ref.Throughput, o.high / ref.Throughput, o.n}
+		all = append(all, expected("throughput-of-reference", fmt.Sprintf(">= %.2f of %s tokens/s", ev.th.RatioGood, grouped(ref.Throughput)), fmt.Sprintf("> %.2f, by a sequential test", ev.th.RatioBad),
+			ratio, "ratio", ev.tests.capacityState()))
+	}
+	if len(ev.plan.Constraints) == 0 || !slices.ContainsFunc(ev.plan.Constraints, func(c spec.Constraint) bool { return c.Name == spec.ConstraintTTFT }) {
+		all = append(all, expected("ttft-p99-guardrail", fmt.Sprintf("<= %s", grouped(ev.guardMS)), fmt.Sprintf("<= %s in more than half of the episodes", grouped(ev.guardMS)), ev.ttft(), "ms", ev.tests.ttftState()))
+	}
+	all = append(all, ev.shareExpected(), ev.rateExpected(), ev.errorExpected())
+	return all
+}
+
+func expected(name, want, effective string, f figure, unit string, state spec.State) spec.Expected {
+	e := spec.Expected{Name: name, Want: want, Effective: effective, Value: number(f.value), Low: number(f.low), High: number(f.high), N: f.n, Unit: unit, State: state}
+	if e.Value == nil {
+		e.State, e.Note = spec.NotJudged, "not measured"
+	}
+	return e
+}
+
+// ttft is the p99 of the worst episode, with its own interval.
+func (ev *Evidence) ttft() figure {
+	worst := notMeasured()
+	for _, d := range ev.episodes {
+		if d.ttft.n > 0 && !(d.ttft.value <= worst.value) {
+			worst = d.ttft
+		}
+	}
+	return worst
+}
+
+func (ev *Evidence) shareExpected() spec.Expected {
+	f, state := notMeasured(), spec.NotJudged
+	worker, _ := ev.leastShare()
+	if worker != "" {
+		f = over(ev.shares[worker])
+		slow, suspects := ev.tests.slowWorkers()
+		switch {
+		case len(slow) > 0:
+			state = spec.Fail
+		case len(suspects) > 0 || !ev.tests.enough():
+			state = spec.Inconclusive
+		default:
+			state = spec.Pass
+		}
+	}
+	e := expected("least-token-share", fmt.Sprintf(">= %.2f of fair", ev.th.PeerShare), fmt.Sprintf(">= %.2f in more than %s of the episodes", ev.th.PeerShare, percent(1-ev.th.PeerEpisodes)), f, "of fair", state)
+	if worker != "" {
+		e.Note = workerWord(worker)
+	}
+	if ev.plan.Point.Workers == 1 {
+		e.Note = "one worker has no peers"
+	}
+	return e
+}
+
+func (ev *Evidence) rateExpected() spec.Expected {
+	t := ev.tests
+	f := notMeasured()
+	if t.minutes > 0 {
+		_, low, high := stats.GammaRate(float64(t.stalls), t.minutes, confidence)
+		f = figure{float64(t.stalls) / t.minutes, low, high, t.stalls}
+	}
+	state := t.rateState()
+	e := expected("stall-rate", fmt.Sprintf("<= %.3f", ev.th.RateOK), fmt.Sprintf("< %.2f, by a sequential test", ev.th.RateBad), f, "stalls/min", state)
+	if !ev.gates() {
+		e.State, e.Note = spec.NotJudged, "reported, not judged"
+	}
+	return e
+}
+
+func (ev *Evidence) errorExpected() spec.Expected {
+	failed, sent := ev.failures()
+	f, state := notMeasured(), spec.NotJudged
+	if sent > 0 {
+		low, high := stats.ClopperPearson(failed, sent, confidence)
+		f, state = figure{float64(failed) / float64(sent), low, high, sent}, spec.Pass
+		if low > ev.th.ErrorShare {
+			state = spec.Fail
+		}
+	}
+	return expected("failed-requests", fmt.Sprintf("<= %.2g", ev.th.ErrorShare), fmt.Sprintf("<= %.2g", ev.th.ErrorShare), f, "of requests", state)
+}
+
+// figures is what else was measured.
+func (ev *Evidence) figures() []spec.Figure {
+	if len(ev.episodes) == 0 {
+		return nil
+	}
+	var all []spec.Figure
+	say := func(name string, f figure, unit, by string) {
+		all = append(all, spec.Figure{Name: name, Value: number(f.value), Low: number(f.low), High: number(f.high), N: f.n, Unit: unit, By: by})
+	}
+	var gross, sentinel, ttftGross []float64
+	good, sent, with := 0, 0, 0
+	for _, d := range ev.episodes {
+		gross, ttftGross = appendKnown(gross, d.gross), appendKnown(ttftGross, d.ttftGross)
+		sentinel = append(sentinel, d.sentinel...)
+		good += d.good
+		sent += d.over
+		if len(d.stalls) > 0 {
+			with++
+		}
+	}
+	say("throughput", ev.overall, "tokens/s", "stall-free batches; t interval over episodes, 95 %")
+	say("gross-throughput", over(gross), "tokens/s", "stalls and all; t interval over episodes, 95 %")
+	say("ttft-p99", ev.ttft(), "ms", "worst episode, its clean part; moving-block bootstrap, 95 %")
+	say("gross-ttft-p99", figure{largest(ttftGross), math.NaN(), math.NaN(), len(ttftGross)}, "ms", "worst episode, stalls and all")
+	if sent > 0 {
+		low, high := stats.ClopperPearson(good, sent, confidence)
+		say("goodput", figure{float64(good) / float64(sent), low, high, sent}, "of requests",
+			fmt.Sprintf("TTFT <= %s ms and no gap > %s ms; failures in the denominator; Clopper-Pearson, 95 %%", grouped(ev.th.GoodTTFTMS), grouped(ev.th.GoodGapMS)))
+	}
+	if len(sentinel) > 0 {
+		slices.Sort(sentinel)
+		say("sentinel-ttft-p99", figure{stats.PercentileNearest(sentinel, 99), math.NaN(), math.NaN(), len(sentinel)}, "ms", "open loop, from the intended send")
+	}
+	if !math.IsNaN(ev.elasticity) {
+		say("elasticity", figure{ev.elasticity, math.NaN(), math.NaN(), 2}, "", "throughput at half the load against the first episode")
+	}
+	low, high := stats.ClopperPearson(with, len(ev.episodes), confidence)
+	say("episodes-with-a-stall", figure{float64(with) / float64(len(ev.episodes)), low, high, len(ev.episodes)}, "of episodes", "Clopper-Pearson, 95 %")
+	return all
+}
+
+func largest(v []float64) float64 {
+	most := math.NaN()
+	for _, x := range v {
+		most = maxKnown(most, x)
+	}
+	return most
+}

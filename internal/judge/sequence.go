@@ -1,0 +1,167 @@
+package judge
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"aicr/internal/spec"
+	"aicr/internal/stats"
+)
+
+// reading is what one episode adds to the sequential tests.
+type reading struct {
+	ratio   float64  // throughput over the reference; NaN: capability is not judged in it
+	stalls  int      // events
+	minutes float64  // of load
+	slow    []string // workers below their share
+	ttftBad bool     // the whole interval of its p99 lies above the guardrail
+}
+
+// sequence is the two sequential tests and the rules beside them, over the episodes
+// so far. It knows nothing of how an episode was measured, so that its error rates
+// can be found by Monte Carlo.
+type sequence struct {
+	th       *spec.Thresholds
+	prior    float64 // stalls of earlier runs
+	episodes int
+	judged   int // episodes that told of capability
+	capacity float64
+	capWalk  []float64
+	stalls   int
+	minutes  float64
+	rateWalk []float64
+	slow     map[string]int
+	ttftBad  int
+}
+
+func newSequence(p *spec.Plan) *sequence {
+	s := &sequence{th: &p.Thresholds, slow: map[string]int{}}
+	for _, prior := range p.Prior {
+		s.prior += prior.Count
+	}
+	return s
+}
+
+func (s *sequence) add(r reading) {
+	s.episodes++
+	if !math.IsNaN(r.ratio) {
+		s.judged++
+		// A fleet that made nothing at all is as bad as can be told.
+		s.capacity += stats.NormalStep(math.Log(max(r.ratio, 1e-3)), s.th.RatioGood, s.th.RatioBad, s.th.Sigma)
+	}
+	s.capWalk = append(s.capWalk, s.capacity)
+	s.stalls += r.stalls
+	s.minutes += r.minutes
+	s.rateWalk = append(s.rateWalk, s.rate())
+	for _, w := range r.slow {
+		s.slow[w]++
+	}
+	if r.ttftBad {
+		s.ttftBad++
+	}
+}
+
+// rate is the test of the stalls' rate: above 0 speaks for a bad one.
+func (s *sequence) rate() float64 {
+	return stats.PoissonLLR(float64(s.stalls)+s.prior, s.minutes, s.th.RateOK, s.th.RateBad)
+}
+
+func (s *sequence) capBounds() (low, high float64) {
+	return stats.SPRTBounds(s.th.AlphaCap, s.th.BetaCap)
+}
+func (s *sequence) rateBounds() (low, high float64) {
+	return stats.SPRTBounds(s.th.AlphaRate, s.th.BetaRate)
+}
+
+// enough says whether there are as many episodes as a word on capability takes.
+func (s *sequence) enough() bool { return s.episodes >= s.th.MinEpisodes }
+
+func (s *sequence) spent() bool { return s.episodes >= s.th.MaxEpisodes }
+
+// capacityState is what the test of throughput has come to.
+func (s *sequence) capacityState() spec.State {
+	low, high := s.capBounds()
+	switch {
+	case s.judged == 0:
+		return spec.NotJudged
+	case s.enough() && s.capacity >= high:
+		return spec.Fail
+	case s.enough() && s.capacity <= low:
+		return spec.Pass
+	}
+	return spec.Inconclusive
+}
+
+// rateState is what the test of stalls has come to. One alone never fails: chance
+// has to be given a chance.
+func (s *sequence) rateState() spec.State {
+	low, high := s.rateBounds()
+	switch r := s.rate(); {
+	case s.episodes == 0:
+		return spec.NotJudged
+	case r >= high && float64(s.stalls)+s.prior >= float64(s.th.MinStalls) && s.stalls > 0:
+		return spec.Fail
+	case r <= low:
+		return spec.Pass
+	}
+	return spec.Inconclusive
+}
+
+// ttftState is what the guardrail has come to.
+func (s *sequence) ttftState() spec.State {
+	bad, all := float64(s.ttftBad), float64(s.episodes)
+	switch {
+	case s.episodes == 0:
+		return spec.NotJudged
+	case s.ttftBad >= 2 && bad >= s.th.TTFTBadShare*all:
+		return spec.Fail
+	case s.enough() && bad <= s.th.TTFTPassShare*all:
+		return spec.Pass
+	}
+	return spec.Inconclusive
+}
+
+// slowWorkers are those that the peer rule fails, and suspects are those that it
+// cannot clear yet.
+func (s *sequence) slowWorkers() (slow, suspects []string) {
+	for w, n := range s.slow {
+		switch {
+		case s.enough() && n >= 2 && float64(n) >= s.th.PeerEpisodes*float64(s.episodes):
+			slow = append(slow, w)
+		case n >= 2 && float64(n) > suspectShare*float64(s.episodes), !s.enough():
+			suspects = append(suspects, w)
+		}
+	}
+	slices.SortFunc(slow, naturally)
+	slices.SortFunc(suspects, naturally)
+	return slow, suspects
+}
+
+// suspectShare is the share of the episodes with less than its share, below which a
+// worker is cleared.
+const suspectShare = 0.3
+
+// state is what the tests come to together: PASS, FAIL, INCONCLUSIVE when the budget
+// is spent, or nothing yet.
+func (s *sequence) state(gate bool) (spec.State, bool) {
+	slow, suspects := s.slowWorkers()
+	rate := s.rateState()
+	if !gate {
+		rate = spec.Pass
+	}
+	switch {
+	case len(slow) > 0, s.capacityState() == spec.Fail, rate == spec.Fail, s.ttftState() == spec.Fail:
+		return spec.Fail, true
+	case len(suspects) == 0 && s.capacityState() == spec.Pass && rate == spec.Pass && s.ttftState() == spec.Pass:
+		return spec.Pass, true
+	case s.spent():
+		return spec.Inconclusive, true
+	}
+	return spec.Inconclusive, false
+}
+
+// naturally orders names as people do: 2 before 10.
+func naturally(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}

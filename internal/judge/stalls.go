@@ -1,0 +1,452 @@
+package judge
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"aicr/internal/spec"
+	"aicr/internal/stats"
+)
+
+// The witnesses of a stall.
+const (
+	byTelemetry = "telemetry"
+	byClient    = "client"
+)
+
+// standstill is a stretch without progress: seconds from (inclusive) to until.
+type standstill struct {
+	worker      string // "": the whole fleet
+	from, until int
+	open        bool // it had not ended when the load did
+	told, seen  bool // who says so
+
+	gpu                string // of the worker, and what it did meanwhile
+	power, peers, duty float64
+	throttled          bool
+}
+
+func (s *standstill) overlaps(o *standstill, slack int) bool {
+	return s.from < o.until+slack && o.from < s.until+slack
+}
+
+// standstills finds the stretches in which a worker or the fleet stood still, on the
+// uncut series. Usual is what the whole fleet makes in a second when it is well, as
+// far as earlier episodes or a reference tell: an episode that is stalled from end
+// to end has no good second of its own.
+func standstills(t *timeline, r *spec.EpisodeRecord, usual float64, th *spec.Thresholds) []standstill {
+	f := &finder{t: t, th: th, least: max(1, int(math.Ceil(th.StallS)))}
+	f.usual(r, usual)
+	fleet := f.fleet()
+	workers := f.workers()
+	held := f.heldUp(r)
+	return f.settle(fleet, workers, held)
+}
+
+type finder struct {
+	t          *timeline
+	th         *spec.Thresholds
+	least      int       // seconds that make a stall
+	good       float64   // tokens of the fleet in a good second
+	worker     float64   // and of one worker
+	perRequest []float64 // tokens a second for each request that a worker has, of the median worker
+	asked      float64   // requests that were to be in flight
+}
+
+func (f *finder) usual(r *spec.EpisodeRecord, known float64) {
+	t := f.t
+	f.asked = float64(r.Episode.Point.Concurrency)
+	f.good = upperQuartile(t.fleet)
+	f.good = max(orZero(f.good), known/2)
+	var each []float64
+	for _, l := range t.workers {
+		if q := upperQuartile(l.progressAll()); q > 0 {
+			each = append(each, q)
+		}
+	}
+	f.worker = orZero(median(each))
+	if n := float64(len(t.workers)); n > 0 {
+		f.worker = max(f.worker, known/2/n)
+	}
+	f.perRequest = unknown(t.seconds)
+	for k := range t.seconds {
+		var rates []float64
+		for _, l := range t.workers {
+			if has, p := l.has(k), l.progress(k); has >= 1 && !math.IsNaN(p) {
+				rates = append(rates, p/has)
+			}
+		}
+		f.perRequest[k] = median(rates)
+	}
+}
+
+func (l *lane) progressAll() []float64 {
+	all := make([]float64, 0, len(l.told))
+	for k := range l.told {
+		all = append(all, l.progress(k))
+	}
+	return all
+}
+
+func upperQuartile(v []float64) float64 {
+	known := slices.DeleteFunc(slices.Clone(v), math.IsNaN)
+	slices.Sort(known)
+	return stats.Percentile(known, 75)
+}
+
+// fleet is where the client got next to nothing though it awaited as much as ever.
+func (f *finder) fleet() []standstill {
+	t := f.t
+	return f.stretches(func(k int) verdictOfSecond {
+		awaited := math.Min(1, t.inFlight[k]/max(1, f.asked))
+		switch {
+		case awaited < 0.5 || f.good <= 0:
+			return fine
+		case t.fleet[k] < f.th.FreezeShare*f.good*awaited:
+			return silent
+		case t.fleet[k] >= f.th.RecoveredRate*f.good*awaited:
+			return well
+		}
+		return fine
+	})
+}
+
+// verdictOfSecond is what one second says.
+type verdictOfSecond uint8
+
+const (
+	fine   verdictOfSecond = iota // neither
+	silent                        // next to no progress
+	well                          // as usual
+	dark                          // not known
+)
+
+// stretches joins silent seconds: so many in a row begin a stall, and it is over
+// when things went well for a while, or tolerably for longer. What is not known
+// begins nothing and ends nothing.
+func (f *finder) stretches(of func(k int) verdictOfSecond) []standstill {
+	var all []standstill
+	run, calm, good := 0, 0, 0
+	var now *standstill
+	for k := range f.t.seconds {
+		switch of(k) {
+		case silent:
+			run++
+			calm, good = 0, 0
+			if now == nil && run >= f.least {
+				all = append(all, standstill{from: k + 1 - run})
+				now = &all[len(all)-1]
+			}
+			if now != nil {
+				now.until = k + 1
+			}
+			continue
+		case well:
+			good++
+			calm++
+		case fine:
+			good = 0
+			calm++
+		case dark:
+			continue
+		}
+		run = 0
+		if now != nil && (float64(good) >= f.th.RecoveredS || calm >= tolerably) {
+			now = nil
+		}
+	}
+	if now != nil && now.until >= f.t.seconds-1 {
+		now.open, now.until = true, f.t.seconds
+	}
+	return all
+}
+
+// tolerably is for how many seconds a stall must show itself no more to be over.
+const tolerably = 5
+
+// workers is where one worker stood still while its peers did not.
+func (f *finder) workers() []standstill {
+	var all []standstill
+	for _, l := range f.t.workers {
+		had := false // traffic, so far
+		found := f.stretches(func(k int) verdictOfSecond {
+			v := f.second(l, k, had)
+			had = had || l.progress(k) > 0
+			return v
+		})
+		for _, s := range found {
+			s.worker = l.name
+			s.told = !math.IsNaN(l.told[s.from])
+			s.seen = !s.told
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (f *finder) second(l *lane, k int, had bool) verdictOfSecond {
+	p, has := l.progress(k), l.has(k)
+	if l.refused[k] && !(l.streams[k] >= 1) {
+		return fine // it is not there: that is no stall
+	}
+	if math.IsNaN(p) {
+		return dark
+	}
+	var others []float64
+	for _, o := range f.t.workers {
+		if op := o.progress(k); o != l && !math.IsNaN(op) && !(op == 0 && o.has(k) == 0) {
+			others = append(others, op)
+		}
+	}
+	peers := median(others)
+	if math.IsNaN(peers) { // nobody to compare with: its own good seconds
+		peers = f.worker * math.Min(1, f.t.inFlight[k]/max(1, f.asked))
+		if len(f.t.workers) > 1 {
+			return fine
+		}
+	}
+	hoards := has > f.t.inFlight[k]/2 && len(f.t.workers) > 1
+	if peers < f.worker/2 && !hoards {
+		return fine // they stand still as well, or there is nothing to do
+	}
+	switch {
+	case hoards && p < f.th.StallShare*f.worker:
+	case p >= f.th.StallShare*peers:
+		if p >= f.th.RecoveredRate*peers {
+			return well
+		}
+		return fine
+	}
+	// It makes next to nothing. That is no fault of who has next to nothing to do.
+	switch {
+	case has >= 1:
+		if rate := f.perRequest[k]; !hoards && p/has >= f.th.FreezeShare*rate {
+			return fine
+		}
+		return silent
+	case has == 0 && l.streams[k] == 0:
+		return fine // the client has nothing open with it
+	case had:
+		return silent // a gauge that reads 0 is no proof that there is nothing
+	}
+	return fine
+}
+
+// hold is a stream that was held up, and when.
+type hold struct {
+	worker      string
+	from, until int64
+}
+
+// heldUp is where many streams waited much longer for a token than is usual: what
+// the client's own record tells when nobody tells the workers apart, and the second
+// witness where somebody does.
+func (f *finder) heldUp(r *spec.EpisodeRecord) []standstill {
+	var each []float64
+	for i := range r.Requests {
+		if q := &r.Requests[i]; served(q) && q.Tokens > 1 {
+			each = append(each, float64(q.Last-q.First)/float64(q.Tokens-1))
+		}
+	}
+	slices.Sort(each)
+	usual := stats.Percentile(each, 50)
+	if math.IsNaN(usual) {
+		usual = 0
+	}
+	least := max(f.th.StallS*float64(second), f.th.GapFactor*usual)
+	until := int64(f.t.seconds) * second
+	var held []hold
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		if q.First == 0 {
+			continue
+		}
+		gap, from, to := q.Gap, q.GapEnd-q.Gap, q.GapEnd
+		if q.Class == classInterrupted && q.End-q.Last > gap {
+			gap, from, to = min(q.End, until)-q.Last, q.Last, min(q.End, until)
+		}
+		late := float64(q.Last-q.First) - float64(float64(q.Tokens)*usual)
+		switch {
+		case float64(gap) >= least && from < until:
+			held = append(held, hold{q.Worker, from, to})
+		case late >= least && usual > 0 && q.First < until:
+			held = append(held, hold{q.Worker, q.First, q.Last})
+		}
+	}
+	slices.SortFunc(held, func(a, b hold) int {
+		return cmp.Or(cmp.Compare(a.until, b.until), cmp.Compare(a.from, b.from), cmp.Compare(a.worker, b.worker))
+	})
+	needed := max(2, int(math.Ceil(f.th.GapStreams*f.asked)))
+	var all []standstill
+	for len(held) > 0 {
+		// Those that were released together were held by one thing.
+		n := 1
+		for n < len(held) && held[n].until-held[n-1].until <= second {
+			n++
+		}
+		if n >= needed {
+			all = append(all, f.cluster(held[:n])...)
+		}
+		held = held[n:]
+	}
+	return all
+}
+
+// cluster makes a stall of streams that were held up together: of the worker that
+// most of them were on, where that is known.
+func (f *finder) cluster(held []hold) []standstill {
+	by := map[string]int{}
+	for _, h := range held {
+		by[h.worker]++
+	}
+	name, most := "", 0
+	for worker, n := range by {
+		if worker != "" && (n > most || n == most && worker < name) {
+			name, most = worker, n
+		}
+	}
+	if !f.t.named || float64(most) < mostOnOne*float64(len(held)) {
+		name = ""
+	}
+	var from, to []float64
+	for _, h := range held {
+		from, to = append(from, float64(h.from)), append(to, float64(h.until))
+	}
+	slices.Sort(from)
+	slices.Sort(to)
+	a, b := stats.Percentile(from, 90), stats.Percentile(to, 10)
+	if b-a < f.th.StallS*float64(second)/2 {
+		a, b = stats.Percentile(from, 50), stats.Percentile(to, 50)
+	}
+	s := standstill{worker: name, from: int(a / float64(second)), until: int(math.Ceil(b / float64(second))), seen: true}
+	s.from, s.until = min(s.from, f.t.seconds), min(s.until, f.t.seconds)
+	if s.until-s.from < f.least {
+		return nil
+	}
+	s.open = s.until >= f.t.seconds
+	return []standstill{s}
+}
+
+// mostOnOne is the share of held streams on one worker that makes it that
+// worker's standstill.
+const mostOnOne = 0.8
+
+// settle says who stood still: what one worker's standstill explains is not the
+// fleet's, and what the fleet's explains is no worker's.
+func (f *finder) settle(fleet, workers, held []standstill) []standstill {
+	var all []standstill
+	for i := range fleet {
+		s := &fleet[i]
+		s.seen = true
+		if name := f.holder(s); name != "" {
+			s.worker = name
+		}
+		for j := range workers {
+			if w := &workers[j]; s.worker == "" && w.from+f.least <= s.from && w.until >= s.from {
+				s.worker = w.worker // it began before the fleet stood still
+			}
+		}
+	}
+	for _, w := range workers {
+		together := 0
+		for _, o := range workers {
+			if o.worker != w.worker && o.overlaps(&w, 0) && o.from-w.from <= 2 && w.from-o.from <= 2 {
+				together++
+			}
+		}
+		switch {
+		case slices.ContainsFunc(fleet, func(s standstill) bool { return s.worker == "" && s.overlaps(&w, int(f.th.AfterStallS)) }):
+		case together+1 > len(f.t.workers)/2 && len(f.t.workers) > 2:
+			w.worker = ""
+			all = merge(all, w)
+		default:
+			all = merge(all, w)
+		}
+	}
+	for _, s := range fleet {
+		all = merge(all, s)
+	}
+	for _, h := range held {
+		all = f.witness(all, h)
+	}
+	slices.SortFunc(all, func(a, b standstill) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.worker, b.worker)) })
+	return all
+}
+
+// witness adds what the client's streams tell: that they saw a stall that is known,
+// or one that nobody else could.
+func (f *finder) witness(all []standstill, h standstill) []standstill {
+	known := false
+	for i := range all {
+		if s := &all[i]; s.overlaps(&h, 2) && (s.worker == h.worker || s.worker == "" || h.worker == "") {
+			s.seen, known = true, true
+		}
+	}
+	if known {
+		return all
+	}
+	// Telemetry that was there and saw nothing is believed about a worker: streams
+	// are held up by other things as well. It is told as a disagreement.
+	if l := f.t.index[h.worker]; l != nil && f.saw(l, h) {
+		return all
+	}
+	if h.worker == "" && f.t.told && f.sawAll(h) {
+		return all
+	}
+	return merge(all, h)
+}
+
+func (f *finder) saw(l *lane, h standstill) bool {
+	for k := h.from; k < h.until; k++ {
+		if math.IsNaN(l.told[k]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *finder) sawAll(h standstill) bool {
+	for _, l := range f.t.workers {
+		if !f.saw(l, h) {
+			return false
+		}
+	}
+	return true
+}
+
+// holder is the one worker that has most of what is under way while the fleet
+// stands still, if there is one.
+func (f *finder) holder(s *standstill) string {
+	if len(f.t.workers) == 1 {
+		return f.t.workers[0].name
+	}
+	for _, l := range f.t.workers {
+		n := 0
+		for k := s.from; k < s.until; k++ {
+			if l.has(k) > holdsMost*f.t.inFlight[k] {
+				n++
+			}
+		}
+		if 2*n > s.until-s.from {
+			return l.name
+		}
+	}
+	return ""
+}
+
+// holdsMost is the share of all requests under way that makes a worker the one that
+// they wait for.
+const holdsMost = 0.6
+
+// merge joins a stall to those of the same worker that it touches.
+func merge(all []standstill, s standstill) []standstill {
+	for i := range all {
+		if o := &all[i]; o.worker == s.worker && o.overlaps(&s, 2) {
+			o.from, o.until = min(o.from, s.from), max(o.until, s.until)
+			o.open, o.told, o.seen = o.open || s.open, o.told || s.told, o.seen || s.seen
+			return all
+		}
+	}
+	return append(all, s)
+}

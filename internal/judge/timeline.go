@@ -1,0 +1,367 @@
+package judge
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"aicr/internal/spec"
+	"aicr/internal/stats"
+)
+
+// timeline is an episode second by second, as both witnesses have it: the
+// client by its own record, and telemetry. Everything is NaN where it is not
+// known: a second without samples is never dropped and never zero.
+type timeline struct {
+	seconds int // of load
+	workers []*lane
+	index   map[string]*lane
+
+	fleet    []float64 // tokens that reached the client
+	inFlight []float64 // that the client awaits
+	named    bool      // the client knows who served what
+	told     bool      // there is telemetry of workers
+	unjoined bool      // client and telemetry name the workers differently
+}
+
+// lane is one worker's part of a timeline.
+type lane struct {
+	name, gpu string
+
+	told    []float64 // tokens, by its metrics
+	held    []float64 // requests that it has, by its gauges
+	running []float64
+	refused []bool // its page was refused: nobody is there
+	asked   int    // samples that were wanted
+	lost    int    // of those, that did not come, less those that were refused
+
+	seen    []float64 // tokens, by the client's record
+	streams []float64 // streams that the client has open with it
+
+	prefixQueries, prefixHits float64 // tokens, grown in the episode
+}
+
+// progress is how many tokens the worker made in a second, by telemetry where it
+// tells and by the client's record where it does not.
+func (l *lane) progress(k int) float64 {
+	if !math.IsNaN(l.told[k]) {
+		return l.told[k]
+	}
+	return l.seen[k]
+}
+
+// has is how many requests the worker has in a second: by whoever knows of more.
+func (l *lane) has(k int) float64 { return maxKnown(l.held[k], l.streams[k]) }
+
+func maxKnown(a, b float64) float64 {
+	if math.IsNaN(a) {
+		return b
+	}
+	if math.IsNaN(b) {
+		return a
+	}
+	return max(a, b)
+}
+
+func unknown(n int) []float64 {
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = math.NaN()
+	}
+	return v
+}
+
+// newTimeline lays an episode out. The load is over after so many seconds.
+func newTimeline(r *spec.EpisodeRecord, loadS float64) *timeline {
+	t := &timeline{seconds: max(0, int(loadS)), index: map[string]*lane{}}
+	t.readSeries(r.Series)
+	told := slices.Clone(t.workers)
+	for i := range r.Requests {
+		if r.Requests[i].Worker != "" {
+			t.named = true
+			break
+		}
+	}
+	if t.named && t.told && !t.shareNames(r.Requests) {
+		t.named, t.unjoined = false, true
+	}
+	t.readRequests(r.Requests)
+	if t.unjoined {
+		t.workers = told
+	}
+	t.readClient(r)
+	slices.SortFunc(t.workers, func(a, b *lane) int {
+		return cmp.Or(cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name))
+	})
+	return t
+}
+
+func (t *timeline) shareNames(requests []spec.Request) bool {
+	for i := range requests {
+		if t.index[requests[i].Worker] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *timeline) lane(name string) *lane {
+	l := t.index[name]
+	if l == nil {
+		l = &lane{name: name, told: unknown(t.seconds), held: unknown(t.seconds), running: unknown(t.seconds), refused: make([]bool, t.seconds),
+			seen: unknown(t.seconds), streams: unknown(t.seconds)}
+		t.index[name] = l
+		t.workers = append(t.workers, l)
+	}
+	return l
+}
+
+// nobodyThere says whether a gap's reason means that there is no such process.
+func nobodyThere(gap string) bool {
+	for _, reason := range []string{spec.GapRefused, spec.GapNoHost, spec.GapUnlisted, spec.GapOffPage} {
+		if strings.HasPrefix(gap, reason) {
+			return true
+		}
+	}
+	return false
+}
+
+// readSeries takes what the workers' pages say.
+func (t *timeline) readSeries(series []spec.Sample) {
+	type point struct {
+		at    int64
+		total float64
+	}
+	counted := map[*lane][]point{}
+	last := map[*lane]*spec.WorkerSample{}
+	for i := range series {
+		s := &series[i]
+		if s.Source != spec.SourceWorker || s.Name == "" {
+			continue
+		}
+		t.told = true
+		l := t.lane(s.Name)
+		k := int(s.T / second)
+		within := s.T >= 0 && k < t.seconds
+		if within {
+			l.asked++
+		}
+		if s.Gap != "" || s.Worker == nil {
+			if !within {
+				continue
+			}
+			if nobodyThere(s.Gap) {
+				l.refused[k] = true
+			} else if !strings.HasPrefix(s.Gap, spec.GapObserver) {
+				l.lost++
+			}
+			continue
+		}
+		w := s.Worker
+		l.gpu = cmp.Or(w.GPU, l.gpu)
+		if within {
+			l.held[k] = orNaN(sumKnown(w.Running, w.Waiting))
+			if w.InFlight != nil {
+				l.held[k] = maxKnown(l.held[k], *w.InFlight)
+			}
+			l.running[k] = valueOf(w.Running)
+		}
+		if before := last[l]; before != nil {
+			l.prefixQueries += grown(before.PrefixQueries, w.PrefixQueries)
+			l.prefixHits += grown(before.PrefixHits, w.PrefixHits)
+		}
+		switch p := counted[l]; {
+		case w.Generated == nil && w.TokensPerS != nil && within:
+			l.told[k] = *w.TokensPerS
+		case w.Generated == nil:
+		case len(p) == 0 || last[l] == nil || last[l].Generated == nil:
+			counted[l] = append(p, point{s.T, *w.Generated})
+		case s.T > p[len(p)-1].at:
+			counted[l] = append(p, point{s.T, p[len(p)-1].total + grown(last[l].Generated, w.Generated)})
+		}
+		last[l] = w
+	}
+	for _, l := range t.workers {
+		holdOn(l.held)
+		holdOn(l.running)
+	}
+	for l, points := range counted {
+		var apart []float64
+		for i := 1; i < len(points); i++ {
+			apart = append(apart, float64(points[i].at-points[i-1].at))
+		}
+		if len(apart) == 0 {
+			continue
+		}
+		slices.Sort(apart)
+		most := int64(mostApart * stats.Percentile(apart, 50))
+		// The total at each full second, where samples on both sides are near enough.
+		i := 0
+		at := func(when int64) float64 {
+			for i+1 < len(points) && points[i+1].at < when {
+				i++
+			}
+			if i+1 >= len(points) || points[i].at > when || points[i+1].at < when || points[i+1].at-points[i].at > most {
+				return math.NaN()
+			}
+			share := float64(when-points[i].at) / float64(points[i+1].at-points[i].at)
+			return points[i].total + float64(share*(points[i+1].total-points[i].total))
+		}
+		before := at(0)
+		for k := range t.seconds {
+			after := at(int64(k+1) * second)
+			if d := after - before; !math.IsNaN(d) {
+				l.told[k] = d
+			}
+			before = after
+		}
+	}
+}
+
+// holdOn fills seconds without a sample by the last one, for a while.
+func holdOn(v []float64) {
+	since := heldFor
+	for k := range v {
+		switch {
+		case !math.IsNaN(v[k]):
+			since = 0
+		case since < heldFor:
+			v[k] = v[k-1]
+			since++
+		}
+	}
+}
+
+// heldFor is for how many seconds a gauge is taken to stand.
+const heldFor = 3
+
+// mostApart is how many usual periods may lie between two samples that a rate is
+// taken of.
+const mostApart = 3.5
+
+// grown is by how much a counter grew; one that was begun anew grew by all it has.
+func grown(before, after *float64) float64 {
+	if before == nil || after == nil {
+		return 0
+	}
+	if *after < *before {
+		return *after
+	}
+	return *after - *before
+}
+
+func sumKnown(a, b *float64) (float64, bool) {
+	if a == nil && b == nil {
+		return 0, false
+	}
+	return orZero(valueOf(a)) + orZero(valueOf(b)), true
+}
+
+func orNaN(v float64, ok bool) float64 {
+	if !ok {
+		return math.NaN()
+	}
+	return v
+}
+
+// readRequests takes what the client has of each stream. Only its first and last
+// token and its longest wait are known, so that its tokens lie evenly on both
+// sides of that wait.
+func (t *timeline) readRequests(requests []spec.Request) {
+	t.fleet, t.inFlight = make([]float64, t.seconds), make([]float64, t.seconds)
+	if t.named {
+		for i := range requests {
+			if name := requests[i].Worker; name != "" {
+				t.lane(name)
+			}
+		}
+		for _, l := range t.workers { // of whom the client never heard, it saw nothing
+			l.seen, l.streams = make([]float64, t.seconds), make([]float64, t.seconds)
+		}
+	}
+	for i := range requests {
+		q := &requests[i]
+		add(t.inFlight, q.Sent, q.End, 1/float64(second))
+		var l *lane
+		if t.named && q.Worker != "" {
+			l = t.index[q.Worker]
+			add(l.streams, cmp.Or(q.First, q.Sent), q.End, 1/float64(second))
+		}
+		if q.Tokens == 0 || q.First == 0 {
+			continue
+		}
+		spread := func(to []float64) {
+			from, until, gap := q.First, max(q.Last, q.First+1), q.Gap
+			if gap < longGap || q.GapEnd-gap < from || q.GapEnd > until {
+				add(to, from, until, float64(q.Tokens)/float64(until-from))
+				return
+			}
+			rate := float64(q.Tokens) / float64(max(1, until-from-gap))
+			add(to, from, q.GapEnd-gap, rate)
+			add(to, q.GapEnd, max(until, q.GapEnd+1), rate)
+		}
+		spread(t.fleet)
+		if l != nil {
+			spread(l.seen)
+		}
+	}
+}
+
+// longGap is a wait that is told apart from the usual ones.
+const longGap = second / 2
+
+// add spreads a rate per nanosecond over the seconds of a stretch.
+func add(to []float64, from, until int64, rate float64) {
+	from = max(from, 0)
+	for k := from / second; k < int64(len(to)) && k*second < until; k++ {
+		to[k] += float64(rate * float64(min(until, (k+1)*second)-max(from, k*second)))
+	}
+}
+
+// readClient puts the client's own count of tokens, taken as they came, in the
+// place of what was spread, where there is one: it shows a trickle, which spreading
+// hides.
+func (t *timeline) readClient(r *spec.EpisodeRecord) {
+	var at []int64
+	var total []float64
+	for i := range r.Series {
+		if s := &r.Series[i]; s.Source == spec.SourceClient && s.Client != nil {
+			at, total = append(at, s.T), append(total, float64(s.Client.Tokens))
+		}
+	}
+	var sum float64
+	for i := range r.Requests {
+		sum += float64(r.Requests[i].Tokens)
+	}
+	if len(at) < 2 || total[len(total)-1] <= 0 || sum <= 0 {
+		return
+	}
+	// The engine counts events, and an event may have several tokens in it.
+	scale := sum / total[len(total)-1]
+	if scale < 0.5 || scale > 8 {
+		return
+	}
+	i := 0
+	count := func(when int64) float64 {
+		for i+1 < len(at) && at[i+1] < when {
+			i++
+		}
+		switch {
+		case when <= at[0]: // from nothing at the start
+			return total[0] * float64(when) / float64(max(1, at[0]))
+		case i+1 >= len(at) || at[i+1]-at[i] > 5*second/2:
+			return math.NaN()
+		}
+		share := float64(when-at[i]) / float64(at[i+1]-at[i])
+		return total[i] + float64(share*(total[i+1]-total[i]))
+	}
+	before := 0.0
+	for k := range t.seconds {
+		after := count(int64(k+1) * second)
+		if d := (after - before) * scale; !math.IsNaN(d) {
+			t.fleet[k] = d
+		}
+		before = after
+	}
+}
