@@ -10,7 +10,7 @@ import (
 // slowHost finds that the GPUs wait for the host: requests are held before the
 // workers have them.
 func slowHost(ev *Evidence) []spec.Finding {
-	if !ev.slow() {
+	if r := ev.ratio(); !ev.slow() || r >= ev.th.HostRatio {
 		return nil
 	}
 	host, evidence := ev.waitsForHost()

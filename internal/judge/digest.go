@@ -64,19 +64,19 @@ func notMeasured() figure { return figure{math.NaN(), math.NaN(), math.NaN(), 0}
 
 // workerDigest is what both witnesses have of one worker.
 type workerDigest struct {
-	name, gpu string
-	told      float64 // tokens of the clean part by telemetry
-	seen      float64 // by the client
-	made      float64 // tokens of the whole episode, by whoever knows
-	has       float64 // requests that it had, on average over the clean part
-	rate      float64 // tokens a second for each of them
-	itl, ttft float64 // medians by the client, ms
-	failed    int     // requests that it failed, by the client
-	requests  int
-	absent    absence
-	goneS     float64 // since when, for one that left
-	hits      float64 // share of its prompt tokens that it found cached; NaN: not told
-	power     float64 // of its GPU, median over the clean part
+	name, gpu, pod string
+	told           float64 // tokens of the clean part by telemetry
+	seen           float64 // by the client
+	made           float64 // tokens of the whole episode, by whoever knows
+	has            float64 // requests that it had, on average over the clean part
+	rate           float64 // tokens a second for each of them
+	itl, ttft      float64 // medians by the client, ms
+	failed         int     // requests that it failed, by the client
+	requests       int
+	absent         absence
+	goneS          float64 // since when, for one that left
+	hits           float64 // share of its prompt tokens that it found cached; NaN: not told
+	power          float64 // of its GPU, median over the clean part
 }
 
 // absence is whether a worker served.
@@ -113,7 +113,7 @@ type errorDigest struct {
 func digestOf(p *spec.Plan, r *spec.EpisodeRecord, usual float64) *digest {
 	th := &p.Thresholds
 	e := &r.Episode
-	d := &digest{number: e.Number, point: e.Point, loadedS: e.LoadedS, client: e.Client, throughput: notMeasured(), ttft: notMeasured(),
+	d := &digest{number: e.Number, point: e.Point, loadedS: e.LoadedS, client: auditAnew(e.Client, th), throughput: notMeasured(), ttft: notMeasured(),
 		ttft50: math.NaN(), ttftGross: math.NaN(), gross: math.NaN(), inputMean: math.NaN(), outputMean: math.NaN(), cached: math.NaN()}
 	loadS := e.LoadedS
 	t := newTimeline(r, loadS)
@@ -263,7 +263,7 @@ func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th 
 	type waits struct{ ttft, itl []float64 }
 	by := map[string]*waits{}
 	for _, l := range t.workers {
-		w := &workerDigest{name: l.name, gpu: l.gpu, hits: math.NaN(), power: math.NaN()}
+		w := &workerDigest{name: l.name, gpu: l.gpu, pod: l.pod, hits: math.NaN(), power: math.NaN()}
 		by[l.name] = &waits{}
 		var has, rate []float64
 		for k := range t.seconds {

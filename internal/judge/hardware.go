@@ -9,7 +9,7 @@ import (
 
 // gpuDigest is what an exporter said of one GPU in an episode.
 type gpuDigest struct {
-	name, worker       string
+	name, worker, pod  string
 	xids               []int // of brokenXIDs, in the order in which they came
 	firstDBE, lastDBE  float64
 	remap              bool
@@ -35,6 +35,7 @@ func (d *digest) hardware(t *timeline, r *spec.EpisodeRecord, clean []bool) {
 			by[s.Name] = of
 			d.gpus = append(d.gpus, of)
 		}
+		of.pod = g.Pod
 		if x := int(orZero(valueOf(g.XID))); brokenXIDs[x] != "" && !slices.Contains(of.xids, x) {
 			of.xids = append(of.xids, x)
 		}
@@ -62,11 +63,15 @@ func (d *digest) hardware(t *timeline, r *spec.EpisodeRecord, clean []bool) {
 			}
 		}
 	}
+	pods := map[string]int{} // a pod with several GPUs does not say which is the worker's
+	for _, g := range d.gpus {
+		pods[g.pod]++
+	}
 	for _, g := range d.gpus {
 		g.power, g.utilization = median(power[g.name]), median(use[g.name])
 		for _, w := range d.workers {
-			if w.gpu == g.name {
-				g.worker, w.power = w.name, g.power
+			if w.gpu == g.name || w.gpu == "" && w.pod != "" && w.pod == g.pod && pods[g.pod] == 1 {
+				w.gpu, g.worker, w.power = g.name, w.name, g.power
 			}
 		}
 	}

@@ -177,7 +177,7 @@ func (f *finder) workers() []standstill {
 		})
 		for _, s := range found {
 			s.worker = l.name
-			s.told = !math.IsNaN(l.told[s.from])
+			s.told = slices.ContainsFunc(l.told[s.from:s.until], func(v float64) bool { return !math.IsNaN(v) })
 			s.seen = !s.told
 			all = append(all, s)
 		}

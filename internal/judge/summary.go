@@ -227,13 +227,6 @@ func (s *sums) perWorker() []spec.BenchWorker {
 	return all
 }
 
-// The limits of the client's audit.
-const (
-	leastHeld = 0.95 // of what was to be in flight
-	mostHeld  = 1.05
-	latestMS  = 50.0
-)
-
 // client is the audit of the instrument by its own record: whether it held what
 // it was to hold, and whether its stamps were late.
 func client(r *Record, s *sums) spec.BenchClient {
@@ -259,18 +252,37 @@ func client(r *Record, s *sums) spec.BenchClient {
 			c.Little = number(latency / c.SteadyS)
 		}
 	}
+	limits, _ := spec.DefaultThresholds(spec.ProfileStandard)
+	c.Reasons = audit(&c, &limits)
+	c.Valid = len(c.Reasons) == 0
+	return c
+}
+
+// audit holds the client's figures against limits.
+func audit(c *spec.BenchClient, limits *spec.Thresholds) []spec.BenchReason {
+	var all []spec.BenchReason
 	reason := func(id, hint, format string, args ...any) {
-		c.Reasons = append(c.Reasons, spec.BenchReason{ID: id, Text: fmt.Sprintf(format, args...), Hint: hint})
+		all = append(all, spec.BenchReason{ID: id, Text: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	if c.InFlight == nil || c.InFlightAsked == 0 {
 		reason("client/under-driven", "", "no steady load was recorded")
-	} else if share := *c.InFlight / float64(c.InFlightAsked); share < leastHeld || share > mostHeld {
+	} else if share := *c.InFlight / float64(c.InFlightAsked); share < limits.HeldLow || share > limits.HeldHigh {
 		reason("client/under-driven", "give the client more CPU, or run it nearer to the frontend",
 			"held %.0f of %d in flight", *c.InFlight, c.InFlightAsked)
 	}
-	if late := c.StampLag.P99; late > latestMS {
+	if late := c.StampLag.P99; late > limits.ClientLagMS {
 		reason("client/late", "give the client more CPU", "stamps were late by %.0f ms at p99", late)
 	}
+	return all
+}
+
+// auditAnew holds a recorded client against other limits than those of its day.
+// What the engine found out by itself stands.
+func auditAnew(c spec.BenchClient, limits *spec.Thresholds) spec.BenchClient {
+	usual, _ := spec.DefaultThresholds(spec.ProfileStandard)
+	before := audit(&c, &usual)
+	own := slices.DeleteFunc(slices.Clone(c.Reasons), func(r spec.BenchReason) bool { return slices.Contains(before, r) })
+	c.Reasons = append(audit(&c, limits), own...)
 	c.Valid = len(c.Reasons) == 0
 	return c
 }

@@ -27,7 +27,7 @@ type timeline struct {
 
 // lane is one worker's part of a timeline.
 type lane struct {
-	name, gpu string
+	name, gpu, pod string
 
 	told    []float64 // tokens, by its metrics
 	held    []float64 // requests that it has, by its gauges
@@ -159,7 +159,7 @@ func (t *timeline) readSeries(series []spec.Sample) {
 			continue
 		}
 		w := s.Worker
-		l.gpu = cmp.Or(w.GPU, l.gpu)
+		l.gpu, l.pod = cmp.Or(w.GPU, l.gpu), cmp.Or(w.Pod, l.pod)
 		if within {
 			l.held[k] = orNaN(sumKnown(w.Running, w.Waiting))
 			if w.InFlight != nil {
