@@ -8,6 +8,7 @@ FUZZTIME   ?= 8s
 TESTFLAGS  ?=
 BENCHFLAGS ?=
 INTEROPFLAGS ?=
+ORACLEFLAGS ?=
 
 # Every fuzz target, as package:function. internal/arch checks that this list
 # and the tree agree.
@@ -20,6 +21,9 @@ FUZZ := \
 	internal/load/workload:FuzzMembers \
 	internal/load/aiperf:FuzzRead \
 	internal/spec:FuzzScenario \
+	internal/spec:FuzzRun \
+	internal/spec:FuzzRecipe \
+	internal/spec:FuzzHistory \
 	internal/sim/serve:FuzzRequestBody \
 	internal/observe:FuzzPage \
 	internal/observe:FuzzKubelet \
@@ -30,7 +34,7 @@ FUZZ := \
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit proof fuzz conformance interop interop-lock lint fmt docs demo bench faithful clean
+.PHONY: help build test unit proof fuzz conformance interop interop-lock lint fmt docs demo bench faithful oracle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +46,7 @@ test: unit proof fuzz ## vet, test, prove and fuzz everything: what must pass
 
 # The proofs measure time, so they run alone and without the race detector,
 # which would be measured as well. Everything else runs with it.
-PROOF := ./internal/load/proof ./internal/sim/proof ./internal/observe/proof ./hack/faithful
+PROOF := ./internal/load/proof ./internal/sim/proof ./internal/observe/proof ./internal/judge/proof ./hack/faithful
 
 # Whether -race works is tried, not guessed: it takes a compiler, its headers
 # and a platform that has it. Everything is compiled first; then one package is
@@ -105,6 +109,10 @@ bench: build ## measure what the simulator costs, then the engine beside a raw d
 
 faithful: ## print the simulator beside the published runs and the reference model
 	go run ./hack/faithful
+
+# About five minutes on two busy cores; ORACLEFLAGS are those of hack/oracle (-seeds 5).
+oracle: ## play the scenarios of the specification with 20 seeds and score the judge
+	go run ./hack/oracle $(ORACLEFLAGS)
 
 clean: ## remove what was built
 	rm -rf bin

@@ -42,6 +42,9 @@ type Follower interface {
 func Run(ctx context.Context, plan *spec.Plan, target Target, keep Keeper, follow Follower) (*spec.Verdict, error) {
 	r := &run{plan: plan, target: target, keep: keep, follow: follow, judged: judge.NewCase(plan)}
 	err := r.all(ctx)
+	if r.lost != nil {
+		return nil, r.lost
+	}
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
@@ -65,6 +68,7 @@ type run struct {
 	keep   Keeper
 	follow Follower
 	judged *judge.Case
+	lost   error // what could not be kept: no verdict follows from a record with a hole
 }
 
 // tell keeps an event before the judge hears of it, so that the judge never knows
@@ -74,6 +78,7 @@ func (r *run) tell(e spec.Event) error {
 		e.T = r.target.Now().Seconds()
 	}
 	if err := r.keep.Event(e); err != nil {
+		r.lost = err
 		return err
 	}
 	r.judged.Hear(e)
@@ -118,6 +123,7 @@ func (r *run) episode(ctx context.Context, number int, point spec.OperatingPoint
 		return err
 	}
 	if err := r.keep.Episode(e); err != nil {
+		r.lost = err
 		return err
 	}
 	r.judged.Add(e)

@@ -7,6 +7,9 @@ import "github.com/spf13/cobra"
 func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newBench(a),
+		newValidate(a),
+		newJudge(a),
+		newKnee(a),
 		newWatch(a),
 		newSim(a),
 		newVersion(a),

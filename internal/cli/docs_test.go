@@ -18,6 +18,11 @@ func TestEveryCallInTheDocsParses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	diagnoses, err := filepath.Glob("../../docs/diagnoses/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, diagnoses...)
 	calls := 0
 	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md") {
 		text, err := os.ReadFile(page)

@@ -37,17 +37,25 @@ type named struct {
 	asked string // a name or a file
 	line  string // what is said of one that is built in
 
-	// reference is the throughput that its own is held against, found out once.
-	reference func(context.Context) (float64, error)
+	// reference is what its throughput is held against at an operating point, found
+	// out once.
+	reference func(context.Context, spec.OperatingPoint) (*spec.ReferenceFigure, error)
 }
 
 func newNamed(s *spec.Scenario, asked, line string) named {
-	var once sync.Once
-	var throughput float64
-	var err error
-	return named{s, asked, line, func(ctx context.Context) (float64, error) {
-		once.Do(func() { throughput, err = referenceOf(ctx, s) })
-		return throughput, err
+	var mu sync.Mutex
+	known := map[spec.OperatingPoint]*spec.ReferenceFigure{}
+	return named{s, asked, line, func(ctx context.Context, p spec.OperatingPoint) (*spec.ReferenceFigure, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if known[p] == nil {
+			r, err := referenceOf(ctx, s, p)
+			if err != nil {
+				return nil, err
+			}
+			known[p] = r
+		}
+		return known[p], nil
 	}}
 }
 

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"aicr/internal/checks"
 	"aicr/internal/judge"
-	"aicr/internal/sim"
 	"aicr/internal/spec"
 )
 
@@ -25,6 +27,7 @@ type playOptions struct {
 	firstSeed uint64
 	episodes  int
 	sentinel  float64
+	profile   string
 	dir       string
 	format    string
 }
@@ -34,15 +37,13 @@ func newSimPlay(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "play FILE|NAME...",
 		Short: "Play scenarios in virtual time",
-		Long: `Plays each scenario with each seed: the fleet is started, every worker answers
-once, and it is loaded for as many episodes as it takes. A line for each says what
-came of it. The same scenario and seed give the same bytes.
+		Long: `Plays each scenario with each seed, as 'aicr validate --sim' does: the fleet is
+started, every worker answers once, and it is loaded for as many episodes as the
+verdict takes. A line for each says what came of it, and whether that is what the
+scenario expects. The same scenario and seed give the same bytes.
 
-Nothing is judged yet: verdict, ledger, findings and met are null in the JSON, and
-the scenario's expectation is not held against anything.
-
-Exit codes: 0 played; 2 bad usage or a bad scenario file; 3 the record could not
-be written; 130 interrupted.`,
+Exit codes: 0 played, and every expectation was met; 1 one was not; 2 bad usage or a
+bad scenario file; 3 the record could not be written; 130 interrupted.`,
 		Example: `  aicr sim play healthy
   aicr sim play s5 s6 s7 --seeds 20 -o json
   aicr sim play my-fleet.yaml --run runs`,
@@ -58,33 +59,41 @@ be written; 130 interrupted.`,
 	section(cmd, "What is played", func(f *pflag.FlagSet) {
 		f.IntVar(&o.seeds, "seeds", 1, "play each scenario with `N` seeds")
 		f.Uint64Var(&o.firstSeed, "first-seed", 1, "`K`, the first of the seeds")
-		f.IntVar(&o.episodes, "episodes", 0, "load the fleet `N` times; 0 is once, or until the last episode that a fault names")
-		f.Float64Var(&o.sentinel, "sentinel-rate", 0, "send `R` requests a second on a fixed schedule beside the load")
+		f.IntVar(&o.episodes, "episodes", 0, "load the fleet `N` times, and judge it as a run that ends there; 0 is until it is decided")
+		f.Float64Var(&o.sentinel, "sentinel-rate", 0, "send `R` requests a second on a fixed schedule beside the load; 0: none (default: a hundredth of what is in flight, 10 at most)")
+		f.StringVar(&o.profile, "profile", spec.ProfileStandard, "`NAME` of the profile that it is judged by: smoke, quick, standard, certify, or classic, the published gate")
 	})
 	section(cmd, "Output", func(f *pflag.FlagSet) {
 		f.StringVar(&o.dir, "run", "", "keep each run in a folder of its own below `DIR`")
 		outputFlag(f, &o.format)
 	})
+	completes(cmd, "profile", spec.Profiles()...)
 	return cmd
 }
 
 func (o *playOptions) check() error {
-	switch {
-	case o.seeds < 1:
-		return misuse("", "--seeds: %d is not at least 1", o.seeds)
-	case o.episodes < 0:
-		return misuse("", "--episodes: %d is negative", o.episodes)
-	case !(o.sentinel >= 0 && o.sentinel <= 1000):
-		return misuse("", "--sentinel-rate: %v is not between 0 and 1000", o.sentinel)
+	var wrong []error
+	if o.seeds < 1 {
+		wrong = append(wrong, misuse("", "--seeds: %d is not at least 1", o.seeds))
 	}
-	return nil
+	if o.episodes < 0 || o.episodes > mostEpisodes {
+		wrong = append(wrong, misuse("", "--episodes: %d is not between 0 and %d", o.episodes, mostEpisodes))
+	}
+	if !(o.sentinel >= 0 && o.sentinel <= 1000) {
+		wrong = append(wrong, misuse("", "--sentinel-rate: %v is not between 0 and 1000", o.sentinel))
+	}
+	if err := chosen("profile", o.profile, spec.Profiles()); err != nil {
+		wrong = append(wrong, err)
+	}
+	return errors.Join(wrong...)
 }
 
+// mostEpisodes is how many episodes a run can have: their folders have three digits.
+const mostEpisodes = 999
+
 func (a *app) simPlay(ctx context.Context, args []string, o *playOptions) error {
-	if err := o.check(); err != nil {
-		return err
-	}
 	all, err := a.scenarios(args)
+	err = errors.Join(o.check(), err)
 	if err == nil && o.dir != "" {
 		err = sameTwice(all)
 	}
@@ -93,7 +102,7 @@ func (a *app) simPlay(ctx context.Context, args []string, o *playOptions) error 
 	}
 	began := a.env.Now()
 	todo := len(all) * o.seeds
-	done := 0
+	done, missed := 0, 0
 	status := a.watch()
 	defer status.Done()
 	table := &playTable{paint: a.stdoutPalette()}
@@ -102,6 +111,9 @@ func (a *app) simPlay(ctx context.Context, args []string, o *playOptions) error 
 	}, func(p *played) error {
 		done++
 		status.Update(oneLine(fmt.Sprintf("played %d of %d: %s, seed %d", done, todo, p.Scenario, p.Seed)))
+		if p.Met != nil && !*p.Met {
+			missed++
+		}
 		if o.format == outputJSON {
 			return json.NewEncoder(a.env.Stdout).Encode(p)
 		}
@@ -109,16 +121,13 @@ func (a *app) simPlay(ctx context.Context, args []string, o *playOptions) error 
 		return nil
 	})
 	status.Done()
-	if o.format == outputJSON {
-		if err == nil {
-			a.say("nothing was judged: there is no judge yet")
-		}
-		return err
-	}
 	if len(table.rows) > 0 { // what was played is told, whatever went wrong then
 		if _, lost := a.env.Stdout.Write(table.text(todo, a.env.Now().Sub(began))); err == nil {
 			err = lost
 		}
+	}
+	if err == nil && missed > 0 {
+		return Failed
 	}
 	return err
 }
@@ -205,21 +214,22 @@ func inOrder[T any](ctx context.Context, n int, do func(context.Context, int) (T
 	return nil
 }
 
-// played is a line of the product: what a scenario and a seed came to. What the
-// judge will say is null until there is one.
+// played is a line of the product: what a scenario and a seed came to.
 type played struct {
-	Scenario string  `json:"scenario"`
-	Seed     uint64  `json:"seed"`
-	Verdict  *string `json:"verdict"`
-	Ledger   *string `json:"ledger"`
-	Findings []any   `json:"findings"`
-	Episodes int     `json:"episodes"`
-	LoadedS  float64 `json:"loadedSeconds"`
-	Met      *bool   `json:"met"`
+	Scenario string        `json:"scenario"`
+	Seed     uint64        `json:"seed"`
+	Verdict  spec.State    `json:"verdict"`
+	Ledger   *string       `json:"ledger"` // that decided; none of a PASS or a SKIP
+	Findings []playedCause `json:"findings"`
+	Episodes int           `json:"episodes"`
+	LoadedS  float64       `json:"loadedSeconds"`
+	Met      *bool         `json:"met"` // null where the scenario expects nothing
 
+	Reason     string   `json:"reason"`
 	NotLoaded  string   `json:"notLoaded,omitempty"` // why there was no load
 	Throughput *float64 `json:"throughput,omitempty"`
 	Reference  float64  `json:"reference,omitempty"`
+	Ratio      *float64 `json:"ratio,omitempty"`     // of the reference, by the judge
 	TTFT50     *float64 `json:"ttftP50Ms,omitempty"` // of the episode with the worst p99
 	TTFT99     *float64 `json:"ttftP99Ms,omitempty"`
 	Gap        *float64 `json:"longestGapMs,omitempty"`
@@ -231,122 +241,197 @@ type played struct {
 	Run        string   `json:"run,omitempty"`
 }
 
+type playedCause struct {
+	ID      string   `json:"id"`
+	Workers []string `json:"workers"`
+}
+
 // playOne plays one scenario with one seed from its start to its end.
 func (a *app) playOne(ctx context.Context, s named, seed uint64, o *playOptions) (*played, error) {
-	p := &played{Scenario: s.Metadata.Name, Seed: seed}
-	rec, err := a.openRun(o.dir, s, seed)
+	plan, err := a.playPlan(ctx, s, seed, o)
 	if err != nil {
 		return nil, err
 	}
-	events, ready := sim.Start(s.Scenario, seed)
-	clock := time.Duration(0)
-	for _, e := range events {
-		clock = max(clock, time.Duration(e.T*float64(time.Second)))
-		if e.Kind == spec.EventNotServed {
-			p.NotLoaded = e.Text
-		}
-		if e.Kind == spec.EventGPUs && *e.Have == 0 {
-			p.NotLoaded = "no free GPU"
-		}
-		if e.Seconds != nil && (p.FirstAfter == nil || *e.Seconds > *p.FirstAfter) {
-			p.FirstAfter = e.Seconds
-		}
+	id, dir := fmt.Sprintf("%s-%d", s.Metadata.Name, seed), ""
+	if o.dir != "" {
+		dir = filepath.Join(o.dir, id)
 	}
-	if err := rec.events(events...); err != nil {
+	record, err := openRun(dir, spec.Run{Schema: spec.RunSchema, ID: id, Version: a.env.Build.Version,
+		Command: a.commandLine("sim play " + shellQuoted(s.asked)), Target: spec.Target{Scenario: s.Metadata.Name, Seed: seed, Simulated: true},
+		Start: simulatedEpoch().Format(time.RFC3339Nano)}, plan)
+	if err != nil {
 		return nil, err
 	}
-	if ready {
-		if clock, err = a.playEpisodes(ctx, s, seed, o, p, rec, clock); err != nil {
-			return nil, err
-		}
-	}
-	p.Run = rec.dir
-	return p, rec.close(clock)
-}
-
-// playEpisodes plays the load from a time of the run to that at which it is over.
-func (a *app) playEpisodes(ctx context.Context, s named, seed uint64, o *playOptions, p *played, rec *recorder, clock time.Duration) (time.Duration, error) {
-	reference, err := s.reference(ctx)
-	if err != nil {
-		return 0, err
-	}
-	p.Reference = reference
-	var tokens, length float64
-	for number := 1; number <= episodesOf(s.Scenario, o); number++ {
-		r, err := sim.Play(ctx, s.Scenario, seed, number, sim.Load{Sentinel: o.sentinel})
-		if err != nil {
-			return 0, err
-		}
-		start := simulatedEpoch().Add(clock)
-		e := judge.Summarize(&judge.Record{Number: number, Start: start.Format(time.RFC3339Nano), Point: r.Point,
-			Requests: r.Requests, Series: r.Series, Lags: r.Lags, LagBy: "the model"})
-		if err := rec.episode(clock, e, r); err != nil {
-			return 0, err
-		}
-		clock += r.Took
-		p.Episodes++
-		p.LoadedS += e.LoadedS
-		p.Requests += e.Requests.Sent
-		p.Failed += e.Requests.Failed
-		p.Unanswered += e.Requests.Interrupted
-		for _, f := range e.Figures {
-			switch {
-			case f.Name == judge.Throughput && f.Mean != nil:
-				tokens += float64(e.Tokens.Completion)
-				length += float64(e.Tokens.Completion) / *f.Mean
-			case f.Name == judge.FirstToken && f.P99 != nil && (p.TTFT99 == nil || *f.P99 > *p.TTFT99):
-				p.TTFT50, p.TTFT99 = f.P50, f.P99
-			case f.Name == judge.LongestGap && f.Max != nil && (p.Gap == nil || *f.Max > *p.Gap):
-				p.Gap = f.Max
-			}
-		}
-		for _, why := range e.Client.Reasons {
-			if !slices.Contains(p.Client, why.Text) {
-				p.Client = append(p.Client, why.Text)
-			}
-		}
-	}
-	if length > 0 {
-		p.Throughput = pointer(tokens / length)
-	}
-	return clock, nil
-}
-
-// episodesOf is how many episodes are played: until the last that a fault names.
-func episodesOf(s *spec.Scenario, o *playOptions) int {
+	fleet := &virtualFleet{scenario: s.Scenario, seed: seed}
+	t := &tallied{recorder: record, played: played{Scenario: s.Metadata.Name, Seed: seed, Run: dir}}
+	var v *spec.Verdict
 	if o.episodes > 0 {
-		return o.episodes
+		v, err = playFixed(ctx, plan, fleet, t, o.episodes)
+	} else {
+		v, err = checks.Run(ctx, plan, fleet, t, nobody{})
 	}
-	n := 1
-	for _, f := range s.Faults {
-		for _, e := range f.Episodes {
-			n = max(n, e)
-		}
+	if err != nil { // it was interrupted, or could not be kept: a line is of a whole run
+		return nil, err
 	}
-	return n
+	if plan.Reference != nil {
+		t.played.Reference = plan.Reference.Throughput
+	}
+	t.played.judged(v, s.Expect)
+	return &t.played, record.close(v, simulatedEpoch().Add(fleet.Now()))
 }
 
-// referenceOf is the throughput of the same fleet without faults, without jitter
-// and with a client that is not the limit.
-func referenceOf(ctx context.Context, s *spec.Scenario) (float64, error) {
-	if s.Reference.Throughput > 0 {
-		return s.Reference.Throughput, nil
+// playPlan plans a run of the scenario at its own operating point.
+func (a *app) playPlan(ctx context.Context, s named, seed uint64, o *playOptions) (*spec.Plan, error) {
+	p := a.newPlanner(nil, &s)
+	for _, flag := range []string{"profile", "seeds", "first-seed", "episodes"} {
+		if set := a.settings.of(flag); !p.said(flag) {
+			p.note(flag, set.Value, string(set.Source), "")
+		}
 	}
-	r, err := sim.Play(ctx, sim.Healthy(s), 1, 1, sim.Load{})
+	p.note("scenario", s.asked, fromArgument, "")
+	p.note("seed", strconv.FormatUint(seed, 10), "first-seed and on", "")
+	plan, err := p.plan(o.profile, defaultStability(o.profile), p.point(o.profile, pointFlags{sentinel: o.sentinel}), seed)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	for _, f := range judge.Summarize(&judge.Record{Point: r.Point, Requests: r.Requests}).Figures {
-		if f.Name == judge.Throughput && f.Mean != nil {
-			return *f.Mean, nil
-		}
+	if o.episodes > 0 {
+		plan.Thresholds.MaxEpisodes, plan.Thresholds.MinEpisodes = o.episodes, min(plan.Thresholds.MinEpisodes, o.episodes)
+		plan.Cost = costOf(plan)
 	}
-	return 0, unmeasured("", "%s: the fleet serves nothing even without faults", s.Metadata.Name)
+	return plan, p.refer(ctx, plan)
 }
 
-// simulatedEpoch is when every simulated run begins: a record that held the time
-// of day would differ each time.
-func simulatedEpoch() time.Time { return time.Unix(0, 0).UTC() }
+// playFixed loads the fleet so many times, whatever the judge would say in between.
+func playFixed(ctx context.Context, plan *spec.Plan, fleet *virtualFleet, keep *tallied, episodes int) (*spec.Verdict, error) {
+	judged := judge.NewCase(plan)
+	tell := func(e spec.Event) error {
+		e.T = max(e.T, fleet.Now().Seconds())
+		judged.Hear(e)
+		return keep.Event(e)
+	}
+	ready, err := fleet.Start(ctx, tell)
+	for number := 0; ready && err == nil && number <= episodes; number++ {
+		point := plan.Point
+		if number == 0 {
+			if plan.Half == nil {
+				continue
+			}
+			point.Concurrency, point.DurationS = plan.Half.Concurrency, plan.Half.DurationS
+		}
+		err = tell(spec.Event{Kind: spec.EventStage, Stage: stageEpisode, Episode: number})
+		var e *spec.EpisodeRecord
+		if err == nil {
+			e, err = fleet.Load(ctx, number, point)
+		}
+		if err == nil {
+			err = keep.Episode(e)
+		}
+		if err == nil {
+			judged.Add(e)
+		}
+	}
+	if err == nil {
+		err = tell(spec.Event{Kind: spec.EventStage, Stage: "end"})
+	}
+	v, _ := judged.Verdict()
+	return v, err
+}
+
+// nobody follows a run.
+type nobody struct{}
+
+func (nobody) Stage(string, int)                      {}
+func (nobody) Judged(int, *spec.Verdict, *judge.Next) {}
+
+// tallied keeps a run and what its line tells beside the verdict.
+type tallied struct {
+	*recorder
+	played         played
+	tokens, length float64
+}
+
+// Event keeps what happened.
+func (t *tallied) Event(e spec.Event) error {
+	p := &t.played
+	if e.Kind == spec.EventNotServed {
+		p.NotLoaded = e.Text
+	}
+	if e.Kind == spec.EventGPUs && e.Have != nil && *e.Have == 0 {
+		p.NotLoaded = "no free GPU"
+	}
+	if e.Seconds != nil && (p.FirstAfter == nil || *e.Seconds > *p.FirstAfter) {
+		p.FirstAfter = e.Seconds
+	}
+	return t.recorder.Event(e)
+}
+
+// Episode keeps a whole episode. The look at half the load is none of the load.
+func (t *tallied) Episode(r *spec.EpisodeRecord) error {
+	if err := t.recorder.Episode(r); err != nil || r.Episode.Number == 0 {
+		return err
+	}
+	p, e := &t.played, &r.Episode
+	p.Requests += e.Requests.Sent
+	p.Failed += e.Requests.Failed
+	p.Unanswered += e.Requests.Interrupted
+	for _, f := range e.Figures {
+		switch {
+		case f.Name == judge.Throughput && f.Mean != nil:
+			t.tokens += float64(e.Tokens.Completion)
+			t.length += float64(e.Tokens.Completion) / *f.Mean
+			p.Throughput = pointer(t.tokens / t.length)
+		case f.Name == judge.FirstToken && f.P99 != nil && (p.TTFT99 == nil || *f.P99 > *p.TTFT99):
+			p.TTFT50, p.TTFT99 = f.P50, f.P99
+		case f.Name == judge.LongestGap && f.Max != nil && (p.Gap == nil || *f.Max > *p.Gap):
+			p.Gap = f.Max
+		}
+	}
+	for _, why := range e.Client.Reasons {
+		if !slices.Contains(p.Client, why.Text) {
+			p.Client = append(p.Client, why.Text)
+		}
+	}
+	return nil
+}
+
+// ratioExpected is what the judge calls the throughput against the reference.
+const ratioExpected = "throughput-of-reference"
+
+// judged takes what the judge says, and holds it against what was expected.
+func (p *played) judged(v *spec.Verdict, want *spec.Expectation) {
+	p.Verdict, p.Reason, p.Episodes, p.LoadedS = v.Verdict, v.Reason, v.Episodes, v.LoadedS
+	if ledger := judge.LedgerOf(v); ledger != "" {
+		p.Ledger = &ledger
+	}
+	p.Findings = []playedCause{}
+	for _, f := range v.Findings {
+		p.Findings = append(p.Findings, playedCause{f.ID, append([]string{}, f.Workers...)})
+	}
+	for _, e := range v.Expectations {
+		if e.Name == ratioExpected {
+			p.Ratio = e.Value
+		}
+	}
+	if want == nil {
+		return
+	}
+	met := slices.Contains(want.Verdict, v.Verdict) && (want.Ledger == "" || p.Ledger != nil && *p.Ledger == want.Ledger)
+	if want.Finding != "" {
+		met = met && slices.ContainsFunc(p.Findings, func(c playedCause) bool {
+			return c.ID == want.Finding && (want.Workers == nil || sameWorkers(c.Workers, want.Workers))
+		})
+	}
+	p.Met = &met
+}
+
+// sameWorkers says whether exactly these workers are named, in whatever order.
+func sameWorkers(named []string, want []int) bool {
+	var wanted []string
+	for _, w := range want {
+		wanted = append(wanted, strconv.Itoa(w))
+	}
+	return slices.Equal(slices.Sorted(slices.Values(named)), slices.Sorted(slices.Values(wanted)))
+}
 
 // playTable is the product for a person.
 type playTable struct {
@@ -357,46 +442,95 @@ type playTable struct {
 func (t *playTable) text(todo int, took time.Duration) []byte {
 	var b bytes.Buffer
 	var loaded float64
-	width := len("scenario")
+	met, expected := 0, 0
+	width, judged := len("scenario"), len("verdict")
 	for _, p := range t.rows {
 		loaded += p.LoadedS
-		width = max(width, len(p.Scenario))
+		width, judged = max(width, len(p.Scenario)), max(judged, len(p.judgement()))
+		if p.Met != nil {
+			expected++
+			if *p.Met {
+				met++
+			}
+		}
 	}
 	of := ""
 	if len(t.rows) < todo {
 		of = fmt.Sprintf("%d of %d runs, ", len(t.rows), todo)
 	}
-	fmt.Fprintf(&b, "%s  %s%s of load in %s; not judged\n\n", t.paint.bold("PLAYED"), of,
-		time.Duration(loaded*float64(time.Second)).Round(time.Second), short(took))
-	fmt.Fprintf(&b, "  %-*s  %6s  %8s  %9s  %9s  %9s  %9s  %9s  %7s\n", width, "scenario", "seed", "episodes", "tokens/s", "reference", "ttft p50", "ttft p99", "gap max", "lost")
+	fmt.Fprintf(&b, "%s  %s%s of load in %s; %d of %d as expected\n\n", t.paint.bold("PLAYED"), of,
+		time.Duration(loaded*float64(time.Second)).Round(time.Second), short(took), met, expected)
+	fmt.Fprintf(&b, "  %-*s  %5s  %-*s  %-3s  %8s  %8s  %9s  %8s  %8s  %6s\n", width, "scenario", "seed", judged, "verdict", "met",
+		"episodes", "tokens/s", "reference", "ttft p99", "gap max", "lost")
 	for _, p := range t.rows {
-		if p.NotLoaded != "" {
-			fmt.Fprintf(&b, "  %-*s  %6d  %s\n", width, p.Scenario, p.Seed, t.paint.yellow("not loaded: "+p.NotLoaded))
-			continue
+		fmt.Fprintf(&b, "  %-*s  %5d  %s%*s  %s", width, p.Scenario, p.Seed,
+			stateColour(t.paint, p.Verdict)(p.judgement()), judged-len(p.judgement()), "", t.met(p))
+		t.figures(&b, p)
+		if len(p.Findings) > 0 {
+			fmt.Fprintf(&b, "  %-*s  %5s  %s\n", width, "", "", causes(p.Findings))
 		}
-		lost := fmt.Sprintf("%7s", number(float64(p.Failed+p.Unanswered)))
-		if p.Failed+p.Unanswered > 0 {
-			lost = t.paint.red(lost)
-		}
-		rate, share := "–", "–"
-		if p.Throughput != nil {
-			rate = number(*p.Throughput)
-			share = fmt.Sprintf("%.0f %%", 100**p.Throughput/p.Reference)
-		}
-		fmt.Fprintf(&b, "  %-*s  %6d  %8d  %9s  %9s  %9s  %9s  %9s  %s", width, p.Scenario, p.Seed, p.Episodes,
-			rate, share, ms(p.TTFT50), ms(p.TTFT99), ms(p.Gap), lost)
-		if p.FirstAfter != nil && *p.FirstAfter > coldAfter.Seconds() {
-			fmt.Fprintf(&b, "  first answer after %.1f s", *p.FirstAfter)
-		}
-		if len(p.Client) > 0 {
-			fmt.Fprintf(&b, "  %s", t.paint.yellow("client "+strings.Join(p.Client, ", ")))
-		}
-		b.WriteByte('\n')
 		if p.Run != "" {
-			fmt.Fprintf(&b, "  %-*s  %s\n", width, "", p.Run)
+			fmt.Fprintf(&b, "  %-*s  %5s  %s\n", width, "", "", p.Run)
 		}
 	}
 	return b.Bytes()
+}
+
+// judgement is the verdict and the ledger that decided it.
+func (p *played) judgement() string {
+	if p.Ledger == nil {
+		return string(p.Verdict)
+	}
+	return fmt.Sprintf("%s (%s)", p.Verdict, *p.Ledger)
+}
+
+func (t *playTable) met(p *played) string {
+	switch {
+	case p.Met == nil:
+		return "–  "
+	case *p.Met:
+		return t.paint.green("yes")
+	}
+	return t.paint.red("no ")
+}
+
+// figures ends a row.
+func (t *playTable) figures(b *bytes.Buffer, p *played) {
+	if p.NotLoaded != "" {
+		fmt.Fprintf(b, "  %s\n", t.paint.yellow("not loaded: "+p.NotLoaded))
+		return
+	}
+	lost := fmt.Sprintf("%6s", number(float64(p.Failed+p.Unanswered)))
+	if p.Failed+p.Unanswered > 0 {
+		lost = t.paint.red(lost)
+	}
+	rate, share := "–", "–"
+	if p.Throughput != nil {
+		rate = number(*p.Throughput)
+	}
+	if p.Ratio != nil {
+		share = fmt.Sprintf("%.0f %%", 100**p.Ratio)
+	}
+	fmt.Fprintf(b, "  %8d  %8s  %9s  %8s  %8s  %s", p.Episodes, rate, share, ms(p.TTFT99), ms(p.Gap), lost)
+	if p.FirstAfter != nil && *p.FirstAfter > coldAfter.Seconds() {
+		fmt.Fprintf(b, "  first answer after %.1f s", *p.FirstAfter)
+	}
+	if len(p.Client) > 0 {
+		fmt.Fprintf(b, "  %s", t.paint.yellow("client "+strings.Join(p.Client, ", ")))
+	}
+	b.WriteByte('\n')
+}
+
+func causes(all []playedCause) string {
+	var words []string
+	for _, c := range all {
+		text := c.ID
+		if len(c.Workers) > 0 {
+			text += " (" + strings.Join(c.Workers, ", ") + ")"
+		}
+		words = append(words, text)
+	}
+	return strings.Join(words, ", ")
 }
 
 // coldAfter is how long a first answer may take before the table tells.

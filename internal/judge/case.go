@@ -17,14 +17,14 @@ type Case struct {
 	events []spec.Event
 	half   *digest
 	all    []*digest
-	usual  float64 // tokens/s of the fleet when it is well, as far as is known
+	past   past
 }
 
 // NewCase has heard nothing.
 func NewCase(p *spec.Plan) *Case {
-	c := &Case{plan: p}
+	c := &Case{plan: p, past: past{workers: map[string]float64{}}}
 	if p.Reference != nil {
-		c.usual = p.Reference.Throughput
+		c.past.fleet = p.Reference.Throughput
 	}
 	return c
 }
@@ -36,13 +36,16 @@ func (c *Case) Hear(events ...spec.Event) { c.events = append(c.events, events..
 // the number that follows.
 func (c *Case) Add(r *spec.EpisodeRecord) {
 	if r.Episode.Number == 0 {
-		c.half = digestOf(c.plan, r, c.usual/2)
+		c.half = digestOf(c.plan, r, &past{})
 		return
 	}
-	d := digestOf(c.plan, r, c.usual)
+	d := digestOf(c.plan, r, &c.past)
 	c.all = append(c.all, d)
 	if d.judgeable(&c.plan.Thresholds) && d.client.Valid {
-		c.usual = max(c.usual, d.throughput.value)
+		c.past.fleet = max(c.past.fleet, d.throughput.value)
+	}
+	for _, w := range d.workers {
+		c.past.workers[w.name] = max(c.past.workers[w.name], w.best)
 	}
 }
 
@@ -118,14 +121,17 @@ func (ev *Evidence) toldApart() bool {
 }
 
 // decide is the law: hardware and workers before the instrument, the instrument
-// before figures, and the worst ledger.
+// before stalls, stalls before what the load was, that before figures; and the worst
+// ledger.
 func (ev *Evidence) decide(found []spec.Finding) (spec.State, *Next) {
-	worst := map[string]bool{} // of ledgers that failed
-	invalid := false
+	worst := map[string]bool{}    // of ledgers that failed
+	invalid, load := false, false // the instrument, and the load that it was told to make
 	for _, f := range found {
 		switch {
 		case f.Severity == spec.SeverityFail:
 			worst[ledgerOf(f.ID)] = true
+		case f.Severity == spec.SeverityInvalid && strings.HasPrefix(f.ID, "load/"):
+			load = true
 		case f.Severity == spec.SeverityInvalid:
 			invalid = true
 		}
@@ -135,13 +141,24 @@ func (ev *Evidence) decide(found []spec.Finding) (spec.State, *Next) {
 	}
 	state, done := ev.tests.state(ev.gates())
 	over := ev.start.interrupted || ev.start.ended
+	failed := func() (spec.State, *Next) {
+		// One cause may hide another: as many episodes as capability takes tell of all.
+		if left := ev.th.MinEpisodes - len(ev.all()); ev.loaded() && left > 0 && !over {
+			return spec.Fail, &Next{Why: "it has failed; what else is wrong takes " + counted(float64(left), "more episode")}
+		}
+		return spec.Fail, nil
+	}
 	switch {
 	case worst[spec.Integrity]:
-		return spec.Fail, nil
+		return failed()
 	case invalid:
 		return spec.Invalid, nil
+	case worst[spec.Stability]:
+		return failed() // whatever the load was, it stood still
+	case load:
+		return spec.Invalid, nil
 	case len(worst) > 0:
-		return spec.Fail, nil
+		return failed()
 	case !ev.loaded() || len(ev.episodes)+len(ev.invalid) == 0:
 		return ev.unloaded()
 	case len(ev.invalid) > 0 && ev.all()[len(ev.all())-1] == ev.invalid[len(ev.invalid)-1] && !over:
@@ -240,8 +257,8 @@ func (ev *Evidence) wanted() string {
 	}
 	if ev.gates() && t.rateState() == spec.Inconclusive {
 		low, _ := t.rateBounds()
-		n := float64(t.stalls) + t.prior
-		if left := stats.PoissonMinutes(n, ev.th.RateOK, ev.th.RateBad, low) - t.minutes; left > 0 {
+		n := float64(t.stalls)
+		if left := stats.PoissonMinutes(n, ev.th.RateOK, ev.th.RateBad, low-t.from) - t.minutes; left > 0 {
 			parts = append(parts, fmt.Sprintf("%s in %.1f min: %.1f more without one clear stability, %s", counted(n, "stall"), t.minutes, left, ev.wouldFail()))
 		}
 	}
@@ -425,6 +442,9 @@ func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
 	for _, f := range v.Findings {
 		if v.Verdict == spec.Fail && f.Severity == spec.SeverityFail || v.Verdict == spec.Invalid && f.Severity == spec.SeverityInvalid ||
 			v.Verdict == spec.Skip && f.ID == "cluster/no-free-gpus" {
+			if all := ev.bothKinds(); all != "" && ledgerOf(f.ID) == spec.Stability {
+				return all
+			}
 			return f.Summary
 		}
 	}
@@ -442,6 +462,17 @@ func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
 		return why
 	}
 	return fmt.Sprintf("not decided after %s: %s", counted(float64(len(ev.episodes)), "episode"), ev.wanted())
+}
+
+// bothKinds counts the stalls where workers and the whole fleet had some: it takes
+// both to tell why the rate is what it is.
+func (ev *Evidence) bothKinds() string {
+	by := ev.stallCount()
+	fleet := by[""]
+	if fleet == 0 || fleet == ev.tests.stalls {
+		return ""
+	}
+	return fmt.Sprintf("%d stalls in %.1f min of load: %d of single workers, %d of the whole fleet", ev.tests.stalls, ev.tests.minutes, ev.tests.stalls-fleet, fleet)
 }
 
 func (ev *Evidence) passed() string {

@@ -19,7 +19,8 @@ func clientLate(ev *Evidence) []spec.Finding {
 }
 
 // audited is what the client's audit of itself says under an id. It decides when no
-// retry is left, or nothing else was measured; otherwise the episode was repeated.
+// retry is left, or the run ended without an episode that counts; otherwise the
+// episode was repeated.
 func audited(ev *Evidence, id, summary string, advice ...string) []spec.Finding {
 	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceVeryHigh, Advice: advice}
 	n := 0
@@ -46,7 +47,8 @@ func audited(ev *Evidence, id, summary string, advice ...string) []spec.Finding 
 	if n > 0 {
 		f.Summary += fmt.Sprintf(" in %d of %d episodes", n, len(ev.invalid)+len(ev.episodes))
 	}
-	if n > 0 && (len(ev.invalid) > ev.th.MaxRetries || len(ev.episodes) == 0) {
+	over := ev.start.ended || ev.start.interrupted
+	if n > 0 && (len(ev.invalid) > ev.th.MaxRetries || over && len(ev.episodes) == 0) {
 		f.Severity = spec.SeverityInvalid
 	}
 	return []spec.Finding{f}

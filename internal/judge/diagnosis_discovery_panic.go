@@ -9,7 +9,7 @@ import (
 
 // discoveryPanic finds a frontend that is up and will never serve, by its log.
 func discoveryPanic(ev *Evidence) []spec.Finding {
-	if ev.start.notServed == nil {
+	if e := ev.start.notServed; e == nil || e.T < ev.th.NoServeS {
 		return nil
 	}
 	var seen []string

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"aicr/internal/spec"
+	"aicr/internal/stats"
 )
 
 // gpuThrottled finds GPUs that are held back by heat or by their power supply. A
@@ -40,7 +41,9 @@ func gpuThrottled(ev *Evidence) []spec.Finding {
 	for _, name := range order {
 		s := by[name]
 		for i, n := range s.harm {
-			if s.samples < throttleLeast || n < throttleLeast || float64(n) < ev.th.ThrottleShare*float64(s.samples) {
+			// Of few samples a handful is chance: more than half of the limit must be sure.
+			low, _ := stats.ClopperPearson(n, max(1, s.samples), confidence)
+			if n < throttleLeast || float64(n) < ev.th.ThrottleShare*float64(s.samples) || low < ev.th.ThrottleShare/2 {
 				continue
 			}
 			if !slices.Contains(f.GPUs, name) {

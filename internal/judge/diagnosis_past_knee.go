@@ -19,7 +19,7 @@ func pastKnee(ev *Evidence) []spec.Finding {
 			percent(ev.episodes[0].throughput.value/ev.half.throughput.value-1), ev.elasticity),
 		Evidence: []string{fmt.Sprintf("%s tokens/s with %d in flight, %s with %d", grouped(ev.half.throughput.value), half, grouped(ev.episodes[0].throughput.value), c)},
 		Advice:   []string{"step the concurrency down: --concurrency-per-gpu", "aicr knee --url URL --write FILE finds an operating point and its reference"}}
-	if ev.onlyLate() {
+	if slow, _ := ev.tests.slowWorkers(); ev.onlyLate() && len(slow) == 0 {
 		f.Severity = spec.SeverityInvalid // you measured the knee
 	}
 	return []spec.Finding{f}

@@ -46,8 +46,8 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 			case w.absent == neverThere:
 				say(w.name, "episode %d: nobody answers in the place of worker %s", d.number, w.name)
 			case w.absent == left:
-				say(w.name, "episode %d: worker %s served until %.0f s and then no more", d.number, w.name, w.goneS)
-			case w.absent == neverServed && ev.starved[w.name] == 0 && !(d.prefixHits() >= ev.th.PrefixHit):
+				say(w.name, "episode %d: worker %s served, and was gone from %.0f s on, or for a while", d.number, w.name, w.goneS)
+			case w.absent == neverServed && d.gross > 0 && ev.starved[w.name] == 0 && !(d.prefixHits() >= ev.th.PrefixHit):
 				say(w.name, "episode %d: worker %s is there and got nothing to do", d.number, w.name)
 			}
 		}

@@ -70,13 +70,16 @@ type workerDigest struct {
 	made           float64 // tokens of the whole episode, by whoever knows
 	has            float64 // requests that it had, on average over the clean part
 	rate           float64 // tokens a second for each of them
-	itl, ttft      float64 // medians by the client, ms
+	itl            float64 // mean by the client, over the clean part, ms
+	paced          int     // requests that it is of
+	ttft           float64 // median by the client, ms
 	failed         int     // requests that it failed, by the client
 	requests       int
 	absent         absence
 	goneS          float64 // since when, for one that left
 	hits           float64 // share of its prompt tokens that it found cached; NaN: not told
 	power          float64 // of its GPU, median over the clean part
+	best           float64 // tokens of a good second
 }
 
 // absence is whether a worker served.
@@ -108,9 +111,8 @@ type errorDigest struct {
 	example string
 }
 
-// digestOf takes an episode in. Usual is what the fleet makes in a second when it
-// is well, as far as that is known; 0: not at all.
-func digestOf(p *spec.Plan, r *spec.EpisodeRecord, usual float64) *digest {
+// digestOf takes an episode in. Past is what is known of good seconds before it.
+func digestOf(p *spec.Plan, r *spec.EpisodeRecord, past *past) *digest {
 	th := &p.Thresholds
 	e := &r.Episode
 	d := &digest{number: e.Number, point: e.Point, loadedS: e.LoadedS, client: auditAnew(e.Client, th), throughput: notMeasured(), ttft: notMeasured(),
@@ -118,7 +120,7 @@ func digestOf(p *spec.Plan, r *spec.EpisodeRecord, usual float64) *digest {
 	loadS := e.LoadedS
 	t := newTimeline(r, loadS)
 	d.named, d.told, d.unjoined = t.named, t.told, t.unjoined
-	d.stalls = standstills(t, r, usual, th)
+	d.stalls = standstills(t, r, past, th)
 	clean := d.cut(t, r, th)
 	d.capability(t, r, clean, p)
 	d.perWorker(t, r, clean, th)
@@ -279,7 +281,7 @@ func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th 
 				}
 			}
 		}
-		w.told = toldOver(l.told, clean)
+		w.told, w.best = toldOver(l.told, clean), orZero(quantileOf(l.progressAll(), 95))
 		w.has, w.rate = stats.Mean(has), stats.Mean(rate)
 		if l.prefixQueries > 0 {
 			w.hits = l.prefixHits / l.prefixQueries
@@ -306,12 +308,14 @@ func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th 
 		}
 		of := by[w.name]
 		of.ttft = append(of.ttft, ms(q.First-q.Sent))
-		if q.Tokens > 1 {
+		// What a stall did to a stream is the stall's.
+		from, until := int(max(0, q.Sent)/second), int(q.Last/second)
+		if q.Tokens > 1 && until < t.seconds && from <= until && !slices.Contains(clean[from:until+1], false) {
 			of.itl = append(of.itl, ms(q.Last-q.First)/float64(q.Tokens-1))
 		}
 	}
 	for _, w := range d.workers {
-		w.ttft, w.itl = median(by[w.name].ttft), median(by[w.name].itl)
+		w.ttft, w.itl, w.paced = median(by[w.name].ttft), stats.Mean(by[w.name].itl), len(by[w.name].itl)
 	}
 }
 
@@ -358,6 +362,15 @@ func (l *lane) gone(t *timeline, th *spec.Thresholds) (absence, float64) {
 			refused++
 		}
 	}
+	// Wherever its page was refused for some seconds in a row, it was gone.
+	for k, gone := 0, 0; k < t.seconds; k++ {
+		if gone++; !l.refused[k] || l.streams[k] >= 1 {
+			gone = 0
+		}
+		if gone >= goneFor && last >= 0 {
+			return left, float64(k + 1 - gone)
+		}
+	}
 	empty := func(from int) bool { // nobody has anything with it, from then on
 		for k := from; k < t.seconds; k++ {
 			if l.has(k) > 0 {
@@ -379,19 +392,17 @@ func (l *lane) gone(t *timeline, th *spec.Thresholds) (absence, float64) {
 	case float64(t.seconds-since) < th.WedgedS:
 		return stays, 0
 	}
-	there := 0
-	for k := since; k < t.seconds; k++ {
-		if l.refused[k] {
-			there++
-		}
-	}
-	// Its page is gone; or it has nothing to do by the client's own record, so that
-	// no gauge that reads 0 can deceive.
-	if 2*there > t.seconds-since || t.named && empty(min(t.seconds, since+1)) && t.busyWithout(l, since) {
+	// It has nothing to do by the client's own record, so that no gauge that reads 0
+	// can deceive.
+	if t.named && empty(min(t.seconds, since+1)) && t.busyWithout(l, since) {
 		return left, float64(since)
 	}
 	return stays, 0
 }
+
+// goneFor is for how many seconds in a row nobody must answer in a worker's place,
+// before it is gone: a page that is refused once is no sign.
+const goneFor = 3
 
 // busyWithout says whether the others went on.
 func (t *timeline) busyWithout(l *lane, from int) bool {
@@ -559,5 +570,5 @@ func (d *digest) failures(t *timeline, r *spec.EpisodeRecord) {
 
 const (
 	leastBurst = 5    // fast failures in a second
-	burstShare = 0.25 // of those that were sent in it
+	burstShare = 0.05 // of those that were sent in it: round-robin sends a hole no more than its share
 )

@@ -152,12 +152,13 @@ func (d *digest) judgeable(th *spec.Thresholds) bool {
 	return d.throughput.value >= 0 && d.allBatches > 0 && float64(len(d.batches)) >= th.CleanShare*float64(d.allBatches) && d.cleanS >= th.MinSteadyS
 }
 
-// peers are the workers of an episode that made less than their share, or less for
-// each request than their peers. A worker that is not there has no share, and one
-// that the router starves is told apart.
+// peers are the workers of an episode that are slower than the others. A worker
+// that is not there has no share, and who was only sent less is not slow: what it
+// makes of each request tells, by the client's clock where it can.
 func (ev *Evidence) peers(d *digest) []string {
-	if !d.judgeable(ev.th) {
-		return nil
+	stalled := map[string]bool{}
+	for _, s := range d.stalls {
+		stalled[s.worker] = true
 	}
 	var among []*workerDigest
 	for _, w := range d.workers {
@@ -165,7 +166,7 @@ func (ev *Evidence) peers(d *digest) []string {
 			among = append(among, w)
 		}
 	}
-	if len(among) < 2 {
+	if len(among) < 2 || stalled[""] && !d.judgeable(ev.th) {
 		return nil
 	}
 	tokens := func(w *workerDigest) float64 { return w.seen }
@@ -176,31 +177,47 @@ func (ev *Evidence) peers(d *digest) []string {
 	for _, w := range among {
 		total += tokens(w)
 	}
-	if !(total > 0) { // NaN too: nobody tells the workers apart
-		return nil
-	}
+	shared := d.judgeable(ev.th) && total > 0 // else the clean part is too short for shares
 	hits := d.prefixHits()
 	var slow []string
 	for _, w := range among {
-		share := tokens(w) / total * float64(len(among))
-		ev.shares[w.name] = append(ev.shares[w.name], share)
-		var rates []float64
-		for _, o := range among {
-			if o != w && !math.IsNaN(o.rate) {
-				rates = append(rates, o.rate)
-			}
+		speed := d.speed(w, among)
+		share := math.NaN()
+		if shared {
+			share = tokens(w) / total * float64(len(among))
+			ev.shares[w.name] = append(ev.shares[w.name], share)
 		}
-		usual := median(rates)
-		perRequest := w.rate / usual
 		switch {
-		case share < ev.th.StarvedShare && hits >= ev.th.PrefixHit && !(perRequest < ev.th.PeerPerRequest):
+		case share < ev.th.StarvedShare && hits >= ev.th.PrefixHit && !(speed < ev.th.PeerPerRequest):
 			ev.starved[w.name]++
-		case w.absent == neverServed:
-		case share < ev.th.PeerShare, perRequest < ev.th.PeerPerRequest && share <= 1.05:
+		case w.absent == neverServed, stalled[w.name] && !shared:
+		case share < ev.th.PeerShare && !(speed >= asFast), speed < ev.th.PeerPerRequest && !(share > 1.05):
 			slow = append(slow, w.name)
 		}
 	}
 	return slow
+}
+
+// asFast is the share of its peers' speed from which on a worker that makes less than
+// its share was only sent less.
+const asFast = 0.95
+
+// leastPaced is how many requests a worker's pace is taken from.
+const leastPaced = 20
+
+// speed is what a worker makes of each request, over what its peers do: by the time
+// between tokens that the client saw, else by tokens for each request that it has.
+func (d *digest) speed(w *workerDigest, among []*workerDigest) float64 {
+	var itl, rate []float64
+	for _, o := range among {
+		if o != w {
+			itl, rate = appendKnown(itl, o.itl), appendKnown(rate, o.rate)
+		}
+	}
+	if m := median(itl); w.paced >= leastPaced && w.itl > 0 && m > 0 {
+		return m / w.itl
+	}
+	return w.rate / median(rate)
 }
 
 // toldWhole says whether telemetry tells the tokens of all of them.

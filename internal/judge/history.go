@@ -25,17 +25,16 @@ const (
 	trendMost = 100   // of the latest runs: what is older is no news
 	trendP    = 0.003 // for each figure: the same history is looked at after every run
 	trendSeed = 1
+	placeOff  = 2 // runs
 )
 
-// tracked are the figures that a slide is looked for in, by the names that a
-// verdict may have for them.
+// tracked are the figures of a verdict that a slide is looked for in.
 var tracked = []struct {
-	words      string
-	names      []string
-	highIsGood bool
+	name, words string
+	highIsGood  bool
 }{
-	{"throughput", []string{spec.ConstraintThroughput, Throughput}, true},
-	{"TTFT p99", []string{spec.ConstraintTTFT}, false},
+	{"throughput", "throughput", true},
+	{"ttft-p99", "TTFT p99", false},
 }
 
 // LearnDeployment takes up what a run tells of the deployment besides its name.
@@ -154,7 +153,8 @@ func priorRuns(entries []spec.HistoryEntry, d spec.Deployment) []spec.HistoryEnt
 }
 
 // inOrder picks runs that measured something, by their start and not by their
-// place in the file, which is that of their end.
+// place in the file, which is that of their end. Simulated time begins always at
+// the same date: there the place tells.
 func inOrder(entries []spec.HistoryEntry, wanted func(*spec.HistoryEntry) bool) []spec.HistoryEntry {
 	var all []spec.HistoryEntry
 	for i := range entries {
@@ -162,9 +162,7 @@ func inOrder(entries []spec.HistoryEntry, wanted func(*spec.HistoryEntry) bool) 
 			all = append(all, *e)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b spec.HistoryEntry) int {
-		return cmp.Or(a.Time().Compare(b.Time()), cmp.Compare(a.Run, b.Run))
-	})
+	slices.SortStableFunc(all, func(a, b spec.HistoryEntry) int { return a.Time().Compare(b.Time()) })
 	return all
 }
 
@@ -194,7 +192,7 @@ func Trend(entries []spec.HistoryEntry, run spec.HistoryEntry) *spec.Trend {
 		var measured []spec.HistoryEntry
 		var ln []float64
 		for _, e := range runs {
-			if v, ok := measuredOf(&e, figure.names); ok {
+			if v, ok := measuredOf(&e, figure.name); ok {
 				measured, ln = append(measured, e), append(ln, math.Log(v))
 			}
 		}
@@ -301,12 +299,11 @@ func slide(x []float64) (slope, p float64) {
 	return stats.Percentile(slopes, 50), math.Erfc(z / math.Sqrt2)
 }
 
-func measuredOf(e *spec.HistoryEntry, names []string) (float64, bool) {
-	for _, name := range names {
-		for _, f := range e.Figures {
-			if f.Name == name && f.Value != nil && *f.Value > 0 {
-				return *f.Value, true
-			}
+// measuredOf is a figure of a run, if it has a logarithm.
+func measuredOf(e *spec.HistoryEntry, name string) (float64, bool) {
+	for _, f := range e.Figures {
+		if f.Name == name && f.Value != nil && *f.Value > 0 {
+			return *f.Value, true
 		}
 	}
 	return 0, false
@@ -332,11 +329,13 @@ func sentence(t *spec.TrendChange, runs []spec.HistoryEntry, c change) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %.1f %% between run %s (%s) and run %s (%s), %s (%s)",
 		t.Figure, way, 100*math.Abs(t.Ratio-1), from.Run, day(from), to.Run, day(to), how, chance)
-	if was, is := from.Deployment.Runtime, to.Deployment.Runtime; was != "" && is != "" && was != is {
-		fmt.Fprintf(&b, "; the runtime went from %s to %s", was, is)
+	// Noise moves the place that is found by a run or two.
+	was, is := &runs[max(0, c.from-placeOff)].Deployment, &runs[min(len(runs)-1, c.to+placeOff)].Deployment
+	if was.Runtime != "" && is.Runtime != "" && was.Runtime != is.Runtime {
+		fmt.Fprintf(&b, "; the runtime went from %s to %s about then", was.Runtime, is.Runtime)
 	}
-	if was, is := from.Deployment.GPUs, to.Deployment.GPUs; len(was) > 0 && len(is) > 0 && !slices.Equal(was, is) {
-		b.WriteString("; the GPUs are not the same")
+	if len(was.GPUs) > 0 && len(is.GPUs) > 0 && !slices.Equal(was.GPUs, is.GPUs) {
+		b.WriteString("; the GPUs are not the same since about then")
 	}
 	if t.Worse && !slices.ContainsFunc(since, func(e spec.HistoryEntry) bool { return e.Capability != spec.Pass }) {
 		b.WriteString("; each of these runs was within tolerance")

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"aicr/internal/judge"
+	"aicr/internal/sim"
 	"aicr/internal/spec"
 )
 
@@ -46,7 +47,7 @@ func figure(name string, v float64) func(*spec.HistoryEntry) {
 	return func(e *spec.HistoryEntry) { e.Figures = append(e.Figures, spec.Figure{Name: name, Value: &v}) }
 }
 
-func throughput(v float64) func(*spec.HistoryEntry) { return figure(spec.ConstraintThroughput, v) }
+func throughput(v float64) func(*spec.HistoryEntry) { return figure("throughput", v) }
 
 func TestPriorStalls(t *testing.T) {
 	on := func(gpu, worker string, count int) spec.HistoryStall {
@@ -129,6 +130,41 @@ func TestAHistoryKeepsWhatARunCameTo(t *testing.T) {
 	}
 }
 
+// Names are what holds a verdict and its history together.
+func TestWhatIsComparedIsWhatAVerdictTells(t *testing.T) {
+	s, _ := spec.NewScenario("small", "small")
+	s.Fleet.Workers, s.Load.ConcurrencyPerGPU, s.Load.Episode = 2, 16, spec.Duration(20*time.Second)
+	r, err := sim.Play(t.Context(), s, 1, 1, sim.Load{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits, _ := spec.DefaultThresholds(spec.ProfileSmoke)
+	plan := &spec.Plan{Profile: spec.ProfileSmoke, Point: r.Point, Thresholds: limits, Stability: spec.StabilityGate}
+	events, _ := sim.Start(s, 1)
+	episode := &spec.EpisodeRecord{Episode: *judge.Summarize(&judge.Record{Number: 1, Start: firstRun.Format(time.RFC3339Nano), Point: r.Point,
+		Requests: r.Requests, Series: r.Series, Lags: r.Lags, LagBy: "the model"}), Requests: r.Requests, Series: r.Series}
+	d := spec.NewDeployment(spec.Target{Scenario: "small"}, 2)
+	judge.LearnDeployment(&d, events, r.Series)
+	if d.Runtime == "" || len(d.GPUs) != 2 {
+		t.Errorf("learned %+v", d)
+	}
+	v := judge.Judge(plan, events, episode)
+	var entries []spec.HistoryEntry
+	for i := range 13 {
+		run := spec.Run{ID: fmt.Sprint("run-", i), Start: firstRun.Add(time.Duration(i) * time.Hour).Format(time.RFC3339Nano)}
+		e := judge.NewHistoryEntry(run, d, plan, v)
+		e.Verdict = spec.Pass // of one episode alone it is not
+		if _, err := e.Line(); err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, e)
+	}
+	got := judge.Trend(entries, entries[0])
+	if diff := cmp.Diff([]string{"no change of throughput or TTFT p99 found over 13 runs"}, got.Lines); diff != "" {
+		t.Errorf("(-want +got):\n%s\nfigures: %+v", diff, entries[0].Figures)
+	}
+}
+
 func TestADeploymentIsLearnedFromTheRun(t *testing.T) {
 	d := past(0).Deployment
 	gpu := func(name string) spec.Sample {
@@ -170,16 +206,20 @@ func TestWhatAHistoryShows(t *testing.T) {
 	stepped := series(around(30, step))
 	shuffled := slices.Clone(stepped)
 	rand.New(rand.NewPCG(1, 1)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-	upgrade := slices.Clone(stepped)
-	for i := range upgrade {
-		upgrade[i].Deployment.Runtime, upgrade[i].Deployment.GPUs = "1.4.0", []string{"GPU-1"}
-		if i >= 20 {
-			upgrade[i].Deployment.Runtime, upgrade[i].Deployment.GPUs = "1.4.1", []string{"GPU-2"}
+	upgraded := func(at int) []spec.HistoryEntry {
+		all := slices.Clone(stepped)
+		for i := range all {
+			all[i].Deployment.Runtime, all[i].Deployment.GPUs = "1.4.0", []string{"GPU-1"}
+			if i >= at {
+				all[i].Deployment.Runtime, all[i].Deployment.GPUs = "1.4.1", []string{"GPU-2"}
+			}
 		}
+		return all
 	}
 	failed := slices.Clone(stepped)
 	failed[25].Capability = spec.Fail
 	half := func(e *spec.HistoryEntry) { e.Point.Concurrency = 512 }
+	elsewhere := func(e *spec.HistoryEntry) { e.Deployment.Model = "llama"; e.Digest = e.Deployment.Digest() }
 	const fell = "throughput fell 4.9 % between run run-19 (2026-10-22) and run run-20 (2026-10-23), by the means of the 20 runs before and the 10 since (p = 0.001)"
 	const within = "; each of these runs was within tolerance"
 	const noTTFT = "TTFT p99 was measured in 0 of 30 runs: too few to compare"
@@ -194,9 +234,14 @@ func TestWhatAHistoryShows(t *testing.T) {
 		{"no change is said to be none found", series(around(30, level)), past(0), []string{noTTFT, "no change of throughput found over 30 runs"}},
 		{"a step has its place and its size", stepped, past(0), []string{fell + within, noTTFT}},
 		{"in whichever order the runs ended", shuffled, past(0), []string{fell + within, noTTFT}},
-		{"and what else changed there", upgrade, past(0), []string{fell + "; the runtime went from 1.4.0 to 1.4.1; the GPUs are not the same" + within, noTTFT}},
+		{"what changed long before has nothing to do with it", upgraded(17), past(0), []string{fell + within, noTTFT}},
+		{"nor what changed long after", upgraded(23), past(0), []string{fell + within, noTTFT}},
+		{"what else changed there is told, a run off too", upgraded(21), past(0), []string{fell + "; the runtime went from 1.4.0 to 1.4.1 about then; the GPUs are not the same since about then" + within, noTTFT}},
 		{"a run that failed was not within tolerance", failed, past(0), []string{fell, noTTFT}},
 		{"other operating points are other histories", series(around(30, step), half), past(0), []string{"0 runs of this deployment at this operating point; 13 more before a slide can be told"}},
+		{"other deployments too", series(around(30, step), elsewhere), past(0), []string{"0 runs of this deployment at this operating point; 13 more before a slide can be told"}},
+		{"a small step is no slide", series(around(30, func(i int) float64 { return 100e3 - 2e3*float64(i/15) })), past(0),
+			[]string{"throughput fell 2.1 % between run run-14 (2026-10-17) and run run-15 (2026-10-18), by the means of the 15 runs before and the 15 since (p = 0.001)" + within, noTTFT}},
 		{"runs that measured nothing do not count", series(around(30, step), verdict(spec.Invalid)), past(0), []string{"0 runs of this deployment at this operating point; 13 more before a slide can be told"}},
 		{"a run that measured nothing says so", stepped, past(0, verdict(spec.Invalid)), []string{"this run is INVALID: it is kept and not compared", fell + within, noTTFT}},
 		{"a slide has its ends", series(around(30, func(i int) float64 { return 100e3 * (1 - 0.0008*float64(i)) })), past(0),
@@ -226,7 +271,7 @@ func TestWhatAHistoryShows(t *testing.T) {
 func TestASlowerFirstTokenIsWorse(t *testing.T) {
 	var entries []spec.HistoryEntry
 	for i, v := range around(30, func(i int) float64 { return 100 + 100*float64(i/15) }) {
-		entries = append(entries, past(float64(i), throughput(100e3), figure(spec.ConstraintTTFT, v)))
+		entries = append(entries, past(float64(i), throughput(100e3), figure("ttft-p99", v)))
 	}
 	got := judge.Trend(entries, past(0))
 	if len(got.Changes) != 1 || got.Changes[0].Figure != "TTFT p99" || !got.Changes[0].Worse || math.Abs(got.Changes[0].Ratio-2) > 0.02 {
@@ -242,16 +287,17 @@ func TestOnlyTheLatestRunsAreCompared(t *testing.T) {
 	}
 }
 
-// The figures of docs/history.md. Noise is 1.5 % of throughput and, as published,
+// The figures of docs/history.md are of 200 histories; these are the first of
+// them, since the race detector makes each take a quarter of a second. Noise is 1.5 % of throughput and, as published,
 // a ln-sd of 0.27 of TTFT p99.
 func TestASlideOfFourPercentIsSeenAndNoiseIsNot(t *testing.T) {
-	const histories, runs = 200, 40
+	const histories, runs = 40, 40
 	noisy := func(seed uint64, slide float64) []spec.HistoryEntry {
 		r := rand.New(rand.NewPCG(seed, 6))
 		var all []spec.HistoryEntry
 		for i := range runs {
 			all = append(all, past(float64(i), throughput(100e3*math.Exp(0.015*r.NormFloat64()-slide*float64(i)/(runs-1))),
-				figure(spec.ConstraintTTFT, 300*math.Exp(0.27*r.NormFloat64()))))
+				figure("ttft-p99", 300*math.Exp(0.27*r.NormFloat64()))))
 		}
 		return all
 	}
@@ -265,7 +311,7 @@ func TestASlideOfFourPercentIsSeenAndNoiseIsNot(t *testing.T) {
 		}
 	}
 	t.Logf("of %d histories of %d runs: a slide of 4 %% seen in %d, an alarm without one in %d", histories, runs, seen, alarms)
-	if alarms > 6 || seen < 180 {
+	if alarms > 2 || seen < 36 {
 		t.Errorf("seen %d, false alarms %d", seen, alarms)
 	}
 }

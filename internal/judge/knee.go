@@ -36,17 +36,20 @@ type KneeLevel struct {
 	Client  bool   `json:"client_limited,omitempty"` // because the client was the limit
 }
 
-// leastBatches is of how many batches a throughput is at least.
-const leastBatches = 2
+// Of how many batches a throughput is at least, and where there is time for more.
+const (
+	leastBatches = 2
+	usualBatches = 10
+)
 
-// KneeLevelOf measures a level by the record of its load. Its batches are one
-// lifetime of a request long, a second at least: requests that began together end
-// together, so that throughput swings once a lifetime, and a batch that held half
-// a swing would tell where in it the batch began.
+// KneeLevelOf measures a level by the record of its load. Its batches are whole
+// lifetimes of a request: requests that began together end together, so that
+// throughput swings once a lifetime, and a batch that held half a swing would tell
+// where in it the batch began.
 func KneeLevelOf(r *spec.EpisodeRecord, t *spec.Thresholds) KneeLevel {
 	e := &r.Episode
 	l := KneeLevel{InFlight: e.Point.Concurrency, Held: e.Client.InFlight,
-		Throughput: spec.Figure{Name: Throughput, Unit: "tokens/s", By: "t interval of batches of one request lifetime, 95 %"}}
+		Throughput: spec.Figure{Name: Throughput, Unit: "tokens/s", By: "t interval of batches of whole request lifetimes, 95 %"}}
 	if w := e.Point.Workers; w > 0 {
 		l.PerGPU = float64(l.InFlight) / float64(w)
 	}
@@ -67,8 +70,9 @@ func KneeLevelOf(r *spec.EpisodeRecord, t *spec.Thresholds) KneeLevel {
 	}
 	life := sum / n
 	l.LifetimeS = &life
-	batch := int64(max(1, life) * 1e9)
-	batches := int((end - ramp - int64(life*1e9)) / batch) // the first lifetime is the load's own start
+	lifetimes := seconds(end-ramp)/life - 1 // the first is the load's own start
+	batch := int64(max(1, math.Floor(lifetimes/usualBatches)) * life * 1e9)
+	batches := int(float64(lifetimes * life * 1e9 / float64(batch)))
 	from := end - int64(max(1, batches))*batch
 	l.latencies(r, from, end, t)
 	if l.Sent > 0 && float64(l.Failed) > t.ErrorShare*float64(l.Sent) {

@@ -44,6 +44,7 @@ type KneeOpinion struct {
 const (
 	kneeMargin    = 0.05 // of elasticity, between the knee and a point that is proposed
 	kneeSeen      = 1.15 // times the knee, to where levels must reach that it was seen and not guessed
+	kneeVague     = 0.35 // half of an interval, relative, beyond which there is no answer
 	kneeAgrees    = 0.20 // by which another fit of the same law may differ
 	kneeBeyond    = 1.25 // times the knee, up to which a bend is this bend
 	kneeNoFurther = 4    // times what was measured, to where a curve is followed to tell a far knee
@@ -126,6 +127,20 @@ func (k *Knee) Half() float64 {
 	return max(math.Log(*k.High/k.InFlight), math.Log(k.InFlight / *k.Low))
 }
 
+// Settle takes a knee back that the levels, now that there will be no more, do not
+// show well enough: a point below it would be a guess.
+func (k *Knee) Settle() {
+	if !k.Found || k.Half() <= kneeVague {
+		return
+	}
+	k.Found = false
+	where := "anywhere"
+	if k.Low != nil && k.High != nil {
+		where = fmt.Sprintf("between %.0f and %.0f in flight", *k.Low, *k.High)
+	}
+	k.Reason = fmt.Sprintf("the knee may be %s: too few levels, or too much scatter", where)
+}
+
 // kneeInterval is how far the knee can be trusted: how it moves when each level is left
 // out in turn.
 func kneeInterval(used []kneePoint, at, e float64) (low, high *float64) {
@@ -171,14 +186,17 @@ func kneedleOpinion(used []kneePoint, at float64) KneeOpinion {
 	return o
 }
 
-// levelled is one point for each level, in order: levels that were repeated, or
-// differ by less than they are held to, are one.
+// pooled is how far levels may lie apart that Kneedle sees as one: it follows every
+// point, and its authors smooth them first.
+const pooled = 1.25
+
+// levelled is a mean of neighbouring levels each, in order.
 func levelled(used []kneePoint) []kneePoint {
 	sorted := slices.SortedFunc(slices.Values(used), func(a, b kneePoint) int { return cmp.Compare(a.n, b.n) })
 	var all []kneePoint
 	for len(sorted) > 0 {
 		end := 1
-		for end < len(sorted) && sorted[end].n <= sorted[0].n*sameLevel {
+		for end < len(sorted) && sorted[end].n <= sorted[0].n*pooled {
 			end++
 		}
 		var n float64

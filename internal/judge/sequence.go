@@ -24,6 +24,7 @@ type reading struct {
 type sequence struct {
 	th       *spec.Thresholds
 	prior    float64 // stalls of earlier runs
+	from     float64 // where the test of stalls begins, by what earlier runs saw
 	episodes int
 	judged   int // episodes that told of capability
 	capacity float64
@@ -40,6 +41,11 @@ func newSequence(p *spec.Plan) *sequence {
 	for _, prior := range p.Prior {
 		s.prior += prior.Count
 	}
+	// Earlier runs may speak against a deployment, never for it: one that was well
+	// last week has still to show it, and one that was repaired is not held for what
+	// it was. No more than one bound is given ahead.
+	_, high := s.rateBounds()
+	s.from = min(max(0, stats.PoissonLLR(s.prior, p.PriorMinutes, s.th.RateOK, s.th.RateBad)), high)
 	return s
 }
 
@@ -64,7 +70,7 @@ func (s *sequence) add(r reading) {
 
 // rate is the test of the stalls' rate: above 0 speaks for a bad one.
 func (s *sequence) rate() float64 {
-	return stats.PoissonLLR(float64(s.stalls)+s.prior, s.minutes, s.th.RateOK, s.th.RateBad)
+	return s.from + stats.PoissonLLR(float64(s.stalls), s.minutes, s.th.RateOK, s.th.RateBad)
 }
 
 func (s *sequence) capBounds() (low, high float64) {

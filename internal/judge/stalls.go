@@ -32,53 +32,73 @@ func (s *standstill) overlaps(o *standstill, slack int) bool {
 }
 
 // standstills finds the stretches in which a worker or the fleet stood still, on the
-// uncut series. Usual is what the whole fleet makes in a second when it is well, as
-// far as earlier episodes or a reference tell: an episode that is stalled from end
-// to end has no good second of its own.
-func standstills(t *timeline, r *spec.EpisodeRecord, usual float64, th *spec.Thresholds) []standstill {
-	f := &finder{t: t, th: th, least: max(1, int(math.Ceil(th.StallS)))}
-	f.usual(r, usual)
+// uncut series. Past is what earlier episodes, or a reference, say of good seconds: an
+// episode that is stalled from end to end has none of its own.
+func standstills(t *timeline, r *spec.EpisodeRecord, past *past, th *spec.Thresholds) []standstill {
+	f := &finder{t: t, th: th, past: past, least: max(1, int(math.Ceil(th.StallS)))}
+	f.usual(r)
 	fleet := f.fleet()
 	workers := f.workers()
 	held := f.heldUp(r)
 	return f.settle(fleet, workers, held)
 }
 
+// past is what is known of good seconds.
+type past struct {
+	fleet   float64            // tokens of the fleet in a second; 0: not known
+	workers map[string]float64 // and of each worker, by name
+}
+
 type finder struct {
 	t          *timeline
 	th         *spec.Thresholds
-	least      int       // seconds that make a stall
-	good       float64   // tokens of the fleet in a good second
-	worker     float64   // and of one worker
-	perRequest []float64 // tokens a second for each request that a worker has, of the median worker
-	asked      float64   // requests that were to be in flight
+	past       *past
+	least      int                // seconds that make a stall
+	good       float64            // tokens of the fleet in a good second
+	worker     float64            // and of one worker
+	own        map[string]float64 // and of each, by itself
+	perRequest float64            // tokens a second for each request that a worker has, when all is well
+	asked      float64            // requests that were to be in flight
+	starts     float64            // first tokens in a second, on average
+	prompts    map[string]float64 // prompts that a worker takes in, in a second, on average
 }
 
-func (f *finder) usual(r *spec.EpisodeRecord, known float64) {
+func (f *finder) usual(r *spec.EpisodeRecord) {
 	t := f.t
 	f.asked = float64(r.Episode.Point.Concurrency)
-	f.good = upperQuartile(t.fleet)
-	f.good = max(orZero(f.good), known/2)
+	f.good = orZero(quantileOf(t.fleet, 75))
+	f.starts = mean(t.starts)
+	f.own, f.prompts = map[string]float64{}, map[string]float64{}
 	var each []float64
 	for _, l := range t.workers {
-		if q := upperQuartile(l.progressAll()); q > 0 {
+		all := l.progressAll()
+		if q := quantileOf(all, 75); q > 0 {
 			each = append(each, q)
 		}
+		f.own[l.name] = max(orZero(quantileOf(all, 95)), f.past.workers[l.name])
+		f.prompts[l.name] = orZero(mean(l.taken()))
 	}
-	f.worker = orZero(median(each))
-	if n := float64(len(t.workers)); n > 0 {
-		f.worker = max(f.worker, known/2/n)
+	if f.worker = orZero(median(each)); f.worker == 0 && len(t.workers) > 0 {
+		f.worker = f.past.fleet / float64(len(t.workers))
 	}
-	f.perRequest = unknown(t.seconds)
+	var rates []float64
 	for k := range t.seconds {
-		var rates []float64
 		for _, l := range t.workers {
 			if has, p := l.has(k), l.progress(k); has >= 1 && !math.IsNaN(p) {
 				rates = append(rates, p/has)
 			}
 		}
-		f.perRequest[k] = median(rates)
 	}
+	f.perRequest = orZero(quantileOf(rates, 75)) // most may stand still
+}
+
+// taken is what a worker takes in, second by second: the client's first tokens where
+// it knows whose they are, else the prompts' tokens by its metrics.
+func (l *lane) taken() []float64 {
+	if len(l.starts) > 0 && !math.IsNaN(l.starts[0]) {
+		return l.starts
+	}
+	return l.prompts
 }
 
 func (l *lane) progressAll() []float64 {
@@ -89,21 +109,34 @@ func (l *lane) progressAll() []float64 {
 	return all
 }
 
-func upperQuartile(v []float64) float64 {
+// quantileOf is a percentile of what is known.
+func quantileOf(v []float64, p float64) float64 {
 	known := slices.DeleteFunc(slices.Clone(v), math.IsNaN)
 	slices.Sort(known)
-	return stats.Percentile(known, 75)
+	return stats.Percentile(known, p)
 }
 
-// fleet is where the client got next to nothing though it awaited as much as ever.
+// takesIn is by how many times its usual number of prompts, or its peers' number, a
+// worker must take in in a second in which its tokens are few because it reads them.
+// One that stalls goes on to take in what it is sent, slowly.
+const takesIn = 1.5
+
+// nothingMade is the share of good seconds below which nothing is made, whatever an
+// episode's own seconds were like.
+const nothingMade = 0.05
+
+// fleet is where the client got next to nothing though it awaited as much as ever,
+// and no prompts were being read either.
 func (f *finder) fleet() []standstill {
 	t := f.t
 	return f.stretches(func(k int) verdictOfSecond {
 		awaited := math.Min(1, t.inFlight[k]/max(1, f.asked))
 		switch {
-		case awaited < 0.5 || f.good <= 0:
+		case awaited < 0.5 || f.good <= 0 && f.past.fleet <= 0:
 			return fine
-		case t.fleet[k] < f.th.FreezeShare*f.good*awaited:
+		case t.starts[k] > 0 && t.starts[k] >= f.th.FreezeShare*f.starts:
+			return fine // where answers begin, nothing stands still
+		case t.fleet[k] < f.th.FreezeShare*f.good*awaited, t.fleet[k] < nothingMade*f.past.fleet*awaited:
 			return silent
 		case t.fleet[k] >= f.th.RecoveredRate*f.good*awaited:
 			return well
@@ -185,6 +218,9 @@ func (f *finder) workers() []standstill {
 	return all
 }
 
+// second says whether a worker stood still in a second: it made next to nothing
+// compared with a good second of a worker, and with one of its own, though it had
+// work and somebody else made tokens.
 func (f *finder) second(l *lane, k int, had bool) verdictOfSecond {
 	p, has := l.progress(k), l.has(k)
 	if l.refused[k] && !(l.streams[k] >= 1) {
@@ -193,44 +229,58 @@ func (f *finder) second(l *lane, k int, had bool) verdictOfSecond {
 	if math.IsNaN(p) {
 		return dark
 	}
-	var others []float64
+	alone := len(f.t.workers) == 1
+	others := 0.0 // the best of its peers
 	for _, o := range f.t.workers {
-		if op := o.progress(k); o != l && !math.IsNaN(op) && !(op == 0 && o.has(k) == 0) {
-			others = append(others, op)
+		if o != l {
+			others = max(others, orZero(o.progress(k)))
 		}
 	}
-	peers := median(others)
-	if math.IsNaN(peers) { // nobody to compare with: its own good seconds
-		peers = f.worker * math.Min(1, f.t.inFlight[k]/max(1, f.asked))
-		if len(f.t.workers) > 1 {
-			return fine
-		}
-	}
-	hoards := has > f.t.inFlight[k]/2 && len(f.t.workers) > 1
-	if peers < f.worker/2 && !hoards {
+	hoards := has > f.t.inFlight[k]/2 && !alone
+	if others < f.worker/2 && !hoards && !alone {
 		return fine // they stand still as well, or there is nothing to do
 	}
-	switch {
-	case hoards && p < f.th.StallShare*f.worker:
-	case p >= f.th.StallShare*peers:
-		if p >= f.th.RecoveredRate*peers {
+	usual := f.worker * math.Min(1, f.t.inFlight[k]/max(1, f.asked))
+	if p >= f.th.StallShare*usual || p > 0 && p >= f.th.FreezeShare*f.own[l.name] {
+		if p >= f.th.RecoveredRate*usual {
 			return well
 		}
 		return fine
 	}
+	if f.reads(l, k) {
+		return fine
+	}
 	// It makes next to nothing. That is no fault of who has next to nothing to do.
 	switch {
-	case has >= 1:
-		if rate := f.perRequest[k]; !hoards && p/has >= f.th.FreezeShare*rate {
+	case has > 0:
+		if !hoards && !alone && p > 0 && p >= f.th.FreezeShare*f.perRequest*has {
 			return fine
 		}
+		if has < 1 && p == 0 && !hoards {
+			return fine // a part of a second is no sign
+		}
 		return silent
-	case has == 0 && l.streams[k] == 0:
+	case l.streams[k] == 0:
 		return fine // the client has nothing open with it
 	case had:
 		return silent // a gauge that reads 0 is no proof that there is nothing
 	}
 	return fine
+}
+
+// reads says whether a worker is busy with prompts.
+func (f *finder) reads(l *lane, k int) bool {
+	taken := l.taken()[k]
+	if !(taken > 0) {
+		return false
+	}
+	var others []float64
+	for _, o := range f.t.workers {
+		if o != l {
+			others = appendKnown(others, o.taken()[k])
+		}
+	}
+	return taken >= takesIn*f.prompts[l.name] || taken >= takesIn*median(others) && taken >= f.prompts[l.name]
 }
 
 // hold is a stream that was held up, and when.
@@ -320,11 +370,11 @@ func (f *finder) cluster(held []hold) []standstill {
 		a, b = stats.Percentile(from, 50), stats.Percentile(to, 50)
 	}
 	s := standstill{worker: name, from: int(a / float64(second)), until: int(math.Ceil(b / float64(second))), seen: true}
-	s.from, s.until = min(s.from, f.t.seconds), min(s.until, f.t.seconds)
-	if s.until-s.from < f.least {
+	if s.until-s.from < f.least || s.from >= f.t.seconds {
 		return nil
 	}
 	s.open = s.until >= f.t.seconds
+	s.until = min(s.until, f.t.seconds)
 	return []standstill{s}
 }
 
@@ -357,7 +407,7 @@ func (f *finder) settle(fleet, workers, held []standstill) []standstill {
 		}
 		switch {
 		case slices.ContainsFunc(fleet, func(s standstill) bool { return s.worker == "" && s.overlaps(&w, int(f.th.AfterStallS)) }):
-		case together+1 > len(f.t.workers)/2 && len(f.t.workers) > 2:
+		case together+1 >= f.working() && together > 0:
 			w.worker = ""
 			all = merge(all, w)
 		default:
@@ -372,6 +422,18 @@ func (f *finder) settle(fleet, workers, held []standstill) []standstill {
 	}
 	slices.SortFunc(all, func(a, b standstill) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.worker, b.worker)) })
 	return all
+}
+
+// working is how many workers there are to stand still.
+func (f *finder) working() int {
+	n := 0
+	for _, l := range f.t.workers {
+		if !slices.Contains(l.refused, false) {
+			continue
+		}
+		n++
+	}
+	return n
 }
 
 // witness adds what the client's streams tell: that they saw a stall that is known,
@@ -419,7 +481,15 @@ func (f *finder) sawAll(h standstill) bool {
 // stands still, if there is one.
 func (f *finder) holder(s *standstill) string {
 	if len(f.t.workers) == 1 {
-		return f.t.workers[0].name
+		// One that made tokens while the client got none is not the one that stands.
+		l, made := f.t.workers[0], 0.0
+		for k := s.from; k < s.until; k++ {
+			made += orZero(l.told[k])
+		}
+		if made >= f.worker/2 {
+			return ""
+		}
+		return l.name
 	}
 	for _, l := range f.t.workers {
 		n := 0

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"aicr/internal/spec"
-	"aicr/internal/stats"
 )
 
 // timeline is an episode second by second, as both witnesses have it: the
@@ -19,6 +18,7 @@ type timeline struct {
 	index   map[string]*lane
 
 	fleet    []float64 // tokens that reached the client
+	starts   []float64 // first tokens that did
 	inFlight []float64 // that the client awaits
 	named    bool      // the client knows who served what
 	told     bool      // there is telemetry of workers
@@ -38,6 +38,8 @@ type lane struct {
 
 	seen    []float64 // tokens, by the client's record
 	streams []float64 // streams that the client has open with it
+	starts  []float64 // first tokens, by the client's record
+	prompts []float64 // prompt tokens, by its metrics
 
 	prefixQueries, prefixHits float64 // tokens, grown in the episode
 }
@@ -110,7 +112,7 @@ func (t *timeline) lane(name string) *lane {
 	l := t.index[name]
 	if l == nil {
 		l = &lane{name: name, told: unknown(t.seconds), held: unknown(t.seconds), running: unknown(t.seconds), refused: make([]bool, t.seconds),
-			seen: unknown(t.seconds), streams: unknown(t.seconds)}
+			seen: unknown(t.seconds), streams: unknown(t.seconds), starts: unknown(t.seconds), prompts: unknown(t.seconds)}
 		t.index[name] = l
 		t.workers = append(t.workers, l)
 	}
@@ -129,11 +131,7 @@ func nobodyThere(gap string) bool {
 
 // readSeries takes what the workers' pages say.
 func (t *timeline) readSeries(series []spec.Sample) {
-	type point struct {
-		at    int64
-		total float64
-	}
-	counted := map[*lane][]point{}
+	generated, prompted := map[*lane]*counts{}, map[*lane]*counts{}
 	last := map[*lane]*spec.WorkerSample{}
 	for i := range series {
 		s := &series[i]
@@ -166,56 +164,89 @@ func (t *timeline) readSeries(series []spec.Sample) {
 				l.held[k] = maxKnown(l.held[k], *w.InFlight)
 			}
 			l.running[k] = valueOf(w.Running)
+			if w.Generated == nil && w.TokensPerS != nil {
+				l.told[k] = *w.TokensPerS
+			}
 		}
 		if before := last[l]; before != nil {
 			l.prefixQueries += grown(before.PrefixQueries, w.PrefixQueries)
 			l.prefixHits += grown(before.PrefixHits, w.PrefixHits)
+		} else {
+			generated[l], prompted[l] = &counts{}, &counts{}
 		}
-		switch p := counted[l]; {
-		case w.Generated == nil && w.TokensPerS != nil && within:
-			l.told[k] = *w.TokensPerS
-		case w.Generated == nil:
-		case len(p) == 0 || last[l] == nil || last[l].Generated == nil:
-			counted[l] = append(p, point{s.T, *w.Generated})
-		case s.T > p[len(p)-1].at:
-			counted[l] = append(p, point{s.T, p[len(p)-1].total + grown(last[l].Generated, w.Generated)})
-		}
+		generated[l].add(s.T, w.Generated)
+		prompted[l].add(s.T, w.PromptTokens)
 		last[l] = w
 	}
 	for _, l := range t.workers {
 		holdOn(l.held)
 		holdOn(l.running)
+		// A gauge is of one moment: what was there at both ends of a second was there.
+		for k := range l.held[:max(0, len(l.held)-1)] {
+			if next := l.held[k+1]; next < l.held[k] {
+				l.held[k] = next
+			}
+		}
+		if c := generated[l]; c != nil {
+			c.perSecond(l.told)
+		}
+		if c := prompted[l]; c != nil {
+			c.perSecond(l.prompts)
+		}
 	}
-	for l, points := range counted {
-		var apart []float64
-		for i := 1; i < len(points); i++ {
-			apart = append(apart, float64(points[i].at-points[i-1].at))
+}
+
+// counts is a counter as it was read, across restarts of what counts.
+type counts struct {
+	at    []int64
+	total []float64
+	last  *float64
+}
+
+func (c *counts) add(t int64, v *float64) {
+	n := len(c.at)
+	switch {
+	case v == nil:
+		return
+	case n == 0:
+		c.at, c.total = append(c.at, t), append(c.total, *v)
+	case t > c.at[n-1]:
+		c.at, c.total = append(c.at, t), append(c.total, c.total[n-1]+grown(c.last, v))
+	default:
+		return
+	}
+	c.last = v
+}
+
+// perSecond writes by how much the counter grew in each second for which there are
+// samples near enough on both sides.
+func (c *counts) perSecond(to []float64) {
+	if len(c.at) < 2 {
+		return
+	}
+	var apart []float64
+	for i := 1; i < len(c.at); i++ {
+		apart = append(apart, float64(c.at[i]-c.at[i-1]))
+	}
+	most := int64(mostApart * median(apart))
+	i := 0
+	at := func(when int64) float64 {
+		for i+1 < len(c.at) && c.at[i+1] < when {
+			i++
 		}
-		if len(apart) == 0 {
-			continue
+		if i+1 >= len(c.at) || c.at[i] > when || c.at[i+1]-c.at[i] > most {
+			return math.NaN()
 		}
-		slices.Sort(apart)
-		most := int64(mostApart * stats.Percentile(apart, 50))
-		// The total at each full second, where samples on both sides are near enough.
-		i := 0
-		at := func(when int64) float64 {
-			for i+1 < len(points) && points[i+1].at < when {
-				i++
-			}
-			if i+1 >= len(points) || points[i].at > when || points[i+1].at < when || points[i+1].at-points[i].at > most {
-				return math.NaN()
-			}
-			share := float64(when-points[i].at) / float64(points[i+1].at-points[i].at)
-			return points[i].total + float64(share*(points[i+1].total-points[i].total))
+		share := float64(when-c.at[i]) / float64(c.at[i+1]-c.at[i])
+		return c.total[i] + float64(share*(c.total[i+1]-c.total[i]))
+	}
+	before := at(0)
+	for k := range to {
+		after := at(int64(k+1) * second)
+		if d := after - before; !math.IsNaN(d) {
+			to[k] = d
 		}
-		before := at(0)
-		for k := range t.seconds {
-			after := at(int64(k+1) * second)
-			if d := after - before; !math.IsNaN(d) {
-				l.told[k] = d
-			}
-			before = after
-		}
+		before = after
 	}
 }
 
@@ -269,7 +300,7 @@ func orNaN(v float64, ok bool) float64 {
 // token and its longest wait are known, so that its tokens lie evenly on both
 // sides of that wait.
 func (t *timeline) readRequests(requests []spec.Request) {
-	t.fleet, t.inFlight = make([]float64, t.seconds), make([]float64, t.seconds)
+	t.fleet, t.inFlight, t.starts = make([]float64, t.seconds), make([]float64, t.seconds), make([]float64, t.seconds)
 	if t.named {
 		for i := range requests {
 			if name := requests[i].Worker; name != "" {
@@ -277,7 +308,7 @@ func (t *timeline) readRequests(requests []spec.Request) {
 			}
 		}
 		for _, l := range t.workers { // of whom the client never heard, it saw nothing
-			l.seen, l.streams = make([]float64, t.seconds), make([]float64, t.seconds)
+			l.seen, l.streams, l.starts = make([]float64, t.seconds), make([]float64, t.seconds), make([]float64, t.seconds)
 		}
 	}
 	for i := range requests {
@@ -290,6 +321,12 @@ func (t *timeline) readRequests(requests []spec.Request) {
 		}
 		if q.Tokens == 0 || q.First == 0 {
 			continue
+		}
+		if k := q.First / second; k >= 0 && k < int64(t.seconds) {
+			t.starts[k]++
+			if l != nil {
+				l.starts[k]++
+			}
 		}
 		spread := func(to []float64) {
 			from, until, gap := q.First, max(q.Last, q.First+1), q.Gap

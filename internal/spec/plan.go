@@ -25,6 +25,10 @@ type Plan struct {
 	Seed  uint64       `json:"seed"`            // of the bootstrap and the workload
 	Prior []PriorStall `json:"prior,omitempty"` // stalls of earlier runs, by the stall ledger
 
+	// PriorMinutes is how long those runs were under load, faded alike: counts mean
+	// nothing without their time.
+	PriorMinutes float64 `json:"prior_minutes,omitempty"`
+
 	Cost   Cost             `json:"cost"`
 	Inputs map[string]Input `json:"inputs"` // each with where it came from
 

@@ -104,7 +104,7 @@ func DefaultThresholds(profile string) (Thresholds, bool) {
 		RatioGood: 0.92, RatioBad: 0.80, Sigma: 0.05, AlphaCap: 0.01, BetaCap: 0.01,
 		TTFTGuardrailMS: 2000, TTFTBadShare: 0.5, TTFTPassShare: 0.2, BootstrapDraws: 1000, BootstrapBlockS: 5,
 		GoodTTFTMS: 2000, GoodGapMS: 1000,
-		PeerShare: 0.90, PeerEpisodes: 0.8, PeerPerRequest: 0.7, StarvedShare: 0.5, PrefixHit: 0.8,
+		PeerShare: 0.90, PeerEpisodes: 0.8, PeerPerRequest: 0.85, StarvedShare: 0.5, PrefixHit: 0.8,
 		RateOK: 1.0 / 30, RateBad: 0.75, AlphaRate: 0.05, BetaRate: 0.05, MinStalls: 2, SameWorker: 3,
 		StallShare: 0.15, FreezeShare: 0.25, StallS: 2, RecoveredRate: 0.8, RecoveredS: 2, GapFactor: 20, GapStreams: 0.01, WedgedS: 10,
 		HeldLow: 0.95, HeldHigh: 1.05, ClientLagMS: 50, Elasticity: 0.55, LengthOff: 0.02, PromptOff: 0.25, CachedOff: 0.25,

@@ -1,14 +1,20 @@
 // Package stats holds the few numerical primitives that every figure of a run
 // goes through: sums, moments and percentiles which agree with numpy to the
 // last bit, because the tools that aicr is compared with compute theirs with
-// numpy.
+// numpy. Above them stand the tests that a verdict rests on: sequential ones
+// (SPRTBounds), intervals, the steady part of a series (MSER5), the bootstrap,
+// changes in a history and the knee of a sweep.
 //
 // Read Percentile first: its neighbours are the other answers that the tools in
 // use give to the same question. Then WithFailures, the one that aicr adds.
 //
+// Input that has no answer gives NaN, false or an error, never a number that
+// could be one.
+//
 // Products that feed an addition are converted explicitly, float64(a*b): the
 // language then forbids fusing the two into one rounding, which arm64 would do
-// otherwise and amd64 would not.
+// otherwise and amd64 would not. What comes from a logarithm or a library is
+// rounded to nine digits, where the processors agree.
 package stats
 
 import "math"
@@ -64,7 +70,7 @@ func Std(x []float64) float64 {
 // position says where the p-th percentile (0 <= p <= 100) of n > 0 sorted
 // values lies: between values i and j, a share t of the way.
 func position(n int, p float64) (i, j int, t float64) {
-	at := p / 100 * float64(n-1)
+	at := float64(p / 100 * float64(n-1)) // not fused with what follows
 	i = int(at)
 	return i, min(i+1, n-1), at - float64(i)
 }

@@ -1,0 +1,95 @@
+package checks
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"aicr/internal/observe"
+	"aicr/internal/spec"
+)
+
+// names knows what workers are called. A worker is told of by its id, in answers
+// and mostly on its own page, and by where its page is: one name joins them, so
+// that the two witnesses speak of the same worker.
+type names struct {
+	given   map[string]string // by id or host:port
+	learned map[string]string // by id: those that labels give
+}
+
+// ofID names the worker that an answer names.
+func (n *names) ofID(id uint64) string {
+	text := strconv.FormatUint(id, 10)
+	return cmp.Or(n.given[text], n.learned[text], text)
+}
+
+// ofPage names who is on a page: by the name that it goes by there, which may be
+// followed by an engine's number, and by where the page is.
+func (n *names) ofPage(name, instance string) string {
+	head, engine := name, ""
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		head, engine = name[:i], name[i:]
+	}
+	if to := cmp.Or(n.given[head], n.given[instance]); to != "" {
+		return to + engine
+	}
+	if to := n.given[name]; to != "" {
+		return to
+	}
+	return cmp.Or(name, instance)
+}
+
+// page is what a worker's page showed when it was asked.
+type page struct {
+	name   string
+	joined bool // the name is one that answers have too
+	why    string
+}
+
+func (p *page) up() bool { return p.why == "" }
+
+// pages asks each worker's page once, and learns which ids have which names.
+func (e *Endpoint) pages(ctx context.Context) []page {
+	var workers []observe.Source
+	for _, s := range e.o.Sources {
+		if s.Kind == spec.SourceWorker && s.Reader != nil {
+			workers = append(workers, s)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	found := make([]page, len(workers))
+	ids := make([]string, len(workers))
+	var asking sync.WaitGroup
+	for i, s := range workers {
+		asking.Go(func() {
+			samples, err := s.Reader.Read(ctx)
+			found[i].name = e.names.ofPage(s.Labels.Name, s.Instance)
+			found[i].joined = e.names.given[s.Instance] != ""
+			if err != nil {
+				found[i].why = e.clean(err.Error())
+				return
+			}
+			if len(samples) > 0 {
+				ids[i], _, _ = strings.Cut(samples[0].Name, "/")
+			}
+		})
+	}
+	asking.Wait()
+	for i, id := range ids {
+		if id == "" {
+			continue
+		}
+		found[i].joined = true
+		if name := cmp.Or(e.names.given[id], e.names.given[workers[i].Instance], workers[i].Labels.Name); name != "" {
+			e.names.learned[id] = name
+			found[i].name = name
+		} else {
+			found[i].name = id
+		}
+	}
+	return found
+}

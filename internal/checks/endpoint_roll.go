@@ -1,0 +1,130 @@
+package checks
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"aicr/internal/load"
+	"aicr/internal/spec"
+)
+
+// roll is who has answered before the load, by name.
+type roll struct {
+	answered map[string]firstAnswer
+	failed   map[string]firstAnswer // who was named and served nothing
+	asked    int
+	lost     int
+	why      string // the last one was lost for
+}
+
+// firstAnswer is what was seen first of a worker.
+type firstAnswer struct {
+	seconds float64
+	tokens  int
+	class   string
+	detail  string
+}
+
+func newRoll() *roll {
+	return &roll{answered: map[string]firstAnswer{}, failed: map[string]firstAnswer{}}
+}
+
+// add takes a wave. Who answered in one before keeps that answer.
+func (s *roll) add(e *Endpoint, res *load.Result) {
+	all := slices.Collect(res.Log.All())
+	slices.SortStableFunc(all, func(a, b *load.Record) int { return cmp.Compare(a.End, b.End) })
+	for _, r := range all {
+		detail := e.clean(res.Log.Details[r.Detail])
+		s.asked++
+		if !r.OK() {
+			s.lost, s.why = s.lost+1, detail
+		}
+		if !r.Has(load.HasWorker) {
+			continue
+		}
+		to, name := s.answered, e.names.ofID(r.Worker)
+		if !r.OK() {
+			to = s.failed
+		}
+		if _, known := to[name]; !known {
+			to[name] = firstAnswer{time.Duration(r.FirstContent - r.Sent).Seconds(), int(r.Tokens()), r.Class.String(), detail}
+		}
+	}
+}
+
+// silent lists the pages of workers that gave no answer, as far as the names of
+// pages and of answers are the same.
+func (s *roll) silent(pages []page) []page {
+	return slices.DeleteFunc(slices.Clone(pages), func(p page) bool {
+		_, answered := s.answered[p.name]
+		return !p.joined || answered
+	})
+}
+
+// events words the roll: how many are there, and each one's answer.
+func (s *roll) events(e *Endpoint, pages []page) []spec.Event {
+	var all []spec.Event
+	there, up := map[string]bool{}, 0
+	for name := range s.answered {
+		there[name] = true
+	}
+	for i := range pages {
+		if pages[i].up() {
+			up++
+			there[pages[i].name] = there[pages[i].name] || pages[i].joined
+		}
+	}
+	have := 0
+	for _, is := range there {
+		if is {
+			have++
+		}
+	}
+	if want, have := e.expected(), max(have, up); want > 0 {
+		all = append(all, spec.Event{Kind: spec.EventWorkers, Want: &want, Have: &have})
+	}
+	if !e.probe.Workers {
+		return all
+	}
+	for _, name := range inOrder(s.answered) {
+		a := s.answered[name]
+		all = append(all, spec.Event{Kind: spec.EventAnswer, Worker: name, Tokens: &a.tokens, Seconds: &a.seconds})
+	}
+	for _, p := range s.silent(pages) {
+		if _, known := s.failed[p.name]; known {
+			continue
+		}
+		text := fmt.Sprintf("no answer came from it in %d requests", s.asked)
+		if s.lost > 0 {
+			text += fmt.Sprintf(", of which %d failed: %s", s.lost, s.why)
+		}
+		if p.why != "" {
+			text += "; its metrics page: " + p.why
+		}
+		all = append(all, spec.Event{Kind: spec.EventAnswer, Worker: p.name, Reason: "silent", Text: text})
+	}
+	return append(all, s.failures()...)
+}
+
+// failures are the answers of those who were named and served nothing.
+func (s *roll) failures() (all []spec.Event) {
+	for _, name := range inOrder(s.failed) {
+		if _, served := s.answered[name]; !served {
+			f := s.failed[name]
+			all = append(all, spec.Event{Kind: spec.EventAnswer, Worker: name, Tokens: &f.tokens, Reason: f.class, Text: f.detail})
+		}
+	}
+	return all
+}
+
+// inOrder lists names, numbers by their size.
+func inOrder(of map[string]firstAnswer) []string {
+	var all []string
+	for name := range of {
+		all = append(all, name)
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return all
+}

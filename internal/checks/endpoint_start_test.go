@@ -1,0 +1,389 @@
+package checks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aicr/internal/load"
+	"aicr/internal/observe"
+	"aicr/internal/sim"
+	"aicr/internal/sim/serve"
+	"aicr/internal/spec"
+)
+
+// pipes are a network for virtual time.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	dials atomic.Int64
+	fails func() bool // nil: never
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.done); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p *pipes) dial(context.Context) (net.Conn, error) {
+	p.dials.Add(1)
+	if p.fails != nil && p.fails() {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	here, there := net.Pipe()
+	p.conns <- there
+	return here, nil
+}
+
+// pageOf is a worker's page that says who it is.
+type pageOf struct{ id uint64 }
+
+func (p pageOf) Read(context.Context) ([]spec.Sample, error) {
+	return []spec.Sample{{Name: strconv.FormatUint(p.id, 10), Worker: &spec.WorkerSample{}}}, nil
+}
+
+// virtually runs f in virtual time beside a server.
+func virtually(t *testing.T, handler func(t *testing.T) http.Handler, f func(t *testing.T, network *pipes, o EndpointOptions)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		network := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+		srv := &http.Server{Handler: handler(t)}
+		go func() { _ = srv.Serve(network) }() // it ends by Close
+		defer srv.Close()
+		f(t, network, EndpointOptions{
+			Target: load.TargetOptions{URL: "http://sim.test", Dial: network.dial}, Model: testModel,
+			Point: spec.OperatingPoint{Concurrency: 4, DurationS: 5, InputTokens: 48, OutputTokens: 24},
+		})
+	})
+}
+
+// virtualFleet is a fleet in virtual time, with a page for each of its workers.
+func virtualFleet(t *testing.T, s *spec.Scenario, f func(t *testing.T, fleet *sim.Live, network *pipes, o EndpointOptions)) {
+	t.Helper()
+	var fleet *sim.Live
+	virtually(t, func(t *testing.T) http.Handler {
+		fleet = sim.NewLive(s, 1, 0)
+		server := serve.New(fleet, s, serve.Options{Model: testModel})
+		go fleet.Run(t.Context())
+		return server.Frontend()
+	}, func(t *testing.T, network *pipes, o EndpointOptions) {
+		o.Names = map[string]string{}
+		for i, w := range fleet.Snapshot().Workers {
+			o.Names[strconv.FormatUint(w.ID, 10)] = strconv.Itoa(i)
+			o.Sources = append(o.Sources, observe.Source{Kind: spec.SourceWorker, Instance: "worker-" + strconv.Itoa(i), Reader: pageOf{w.ID}})
+		}
+		f(t, fleet, network, o)
+	})
+}
+
+func TestAColdStartIsWaitedFor(t *testing.T) {
+	virtualFleet(t, fleetOf(t, 8, `[{kind: cold-start, takes: 42s}]`), func(t *testing.T, fleet *sim.Live, _ *pipes, o EndpointOptions) {
+		var notes []string
+		o.Note = func(text string) { notes = append(notes, text) }
+		_, events, ready := start(t, o)
+		with, without := answers(events)
+		if !ready || len(with) != 8 || len(without) > 0 {
+			t.Fatalf("ready %v; answered %v, not %v", ready, with, without)
+		}
+		if first := events[1]; first.Worker != "" || *first.Seconds < 41 || *first.Seconds > 43 || *first.Tokens == 0 {
+			t.Errorf("the first answer: %+v", first)
+		}
+		for _, e := range events { // each worker's first answer is told, not a later one
+			if e.Kind == spec.EventAnswer && *e.Seconds < 41 {
+				t.Errorf("worker %q took %v s", e.Worker, *e.Seconds)
+			}
+		}
+		if !slices.Contains(notes, "first answer took 42 s; warm") {
+			t.Errorf("notes %q", notes)
+		}
+	})
+}
+
+// A request that is outstanding is left alone: who asks a cold server again makes
+// it colder.
+func TestNobodyIsAskedAgainWhileARequestIsOutstanding(t *testing.T) {
+	var asked atomic.Int64
+	hang := func(*testing.T) http.Handler {
+		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		})
+	}
+	virtually(t, hang, func(t *testing.T, _ *pipes, o EndpointOptions) {
+		go func() {
+			time.Sleep(patience - time.Second)
+			if n := asked.Load(); n != 1 {
+				t.Errorf("asked %d times in %v", n, patience-time.Second)
+			}
+		}()
+		begun := time.Now()
+		_, events, ready := start(t, o)
+		last := events[len(events)-1]
+		if took := time.Since(begun); ready || last.Kind != spec.EventNotServed || last.Reason != "timeout" || took < 299*time.Second || took > 305*time.Second {
+			t.Errorf("ready %v after %v: %+v", ready, took, last)
+		}
+		if n := asked.Load(); n < 2 {
+			t.Errorf("asked %d times: one that hangs stands for the whole fleet", n)
+		}
+	})
+}
+
+// What was seen of an endpoint that never serves names the cause.
+func TestAnEndpointThatNeverServesIsToldOf(t *testing.T) {
+	answer := func(status int, kind, body string) func(t *testing.T) http.Handler {
+		return func(*testing.T) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", kind)
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, body) // the client may have gone
+			})
+		}
+	}
+	fleet := func(faults string) func(t *testing.T) http.Handler {
+		return func(t *testing.T) http.Handler {
+			s := fleetOf(t, 2, faults)
+			live := sim.NewLive(s, 1, 0)
+			server := serve.New(live, s, serve.Options{Model: testModel})
+			go live.Run(t.Context())
+			return server.Frontend()
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		handler func(t *testing.T) http.Handler
+		change  func(o *EndpointOptions, network *pipes)
+		reason  string
+		text    []string
+		atOnce  bool
+	}{
+		{name: "discovery panicked", handler: fleet(`[{kind: discovery-panic}]`), reason: "http-status",
+			text: []string{"HTTP 404", "(empty body)", "lists no model"}},
+		{name: "no model, and none was named", handler: fleet(`[{kind: discovery-panic}]`), reason: "http-status",
+			change: func(o *EndpointOptions, _ *pipes) { o.Model = "" }, text: []string{"lists no model"}},
+		{name: "another model", handler: fleet(""), reason: "http-status", atOnce: true,
+			change: func(o *EndpointOptions, _ *pipes) { o.Model = "large" }, text: []string{"404", testModel}},
+		{name: "no tokens", handler: fleet(`[{kind: zero-tokens}]`), reason: "no-tokens", text: []string{"without any content"}},
+		{name: "nobody there", handler: fleet(""), reason: "connect",
+			change: func(_ *EndpointOptions, n *pipes) { n.fails = func() bool { return true } }, text: []string{"connection refused"}},
+		{name: "starting for ever", handler: answer(503, "application/json", `{"message":"loading"}`), reason: "http-status", text: []string{"HTTP 503", "loading"}},
+		{name: "a web page", handler: answer(200, "text/html", "<html>hello</html>"), reason: "bad-stream", text: []string{"HTML"}, atOnce: true},
+		{name: "a key is wanted", handler: answer(401, "application/json", `{"message":"who are you"}`), reason: "http-status", text: []string{"HTTP 401", "who are you"}, atOnce: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			virtually(t, c.handler, func(t *testing.T, network *pipes, o EndpointOptions) {
+				o.Workers = 2
+				if c.change != nil {
+					c.change(&o, network)
+				}
+				begun := time.Now()
+				_, events, ready := start(t, o)
+				took := time.Since(begun)
+				last := events[len(events)-1]
+				if ready || last.Kind != spec.EventNotServed || last.Reason != c.reason || last.Source != "http://sim.test" {
+					t.Fatalf("ready %v: %+v", ready, last)
+				}
+				for _, part := range c.text {
+					if !strings.Contains(last.Text, part) {
+						t.Errorf("%q does not say %q", last.Text, part)
+					}
+				}
+				if c.atOnce && (took > 10*time.Second || last.Count != 1) || !c.atOnce && (took < 280*time.Second || took > 305*time.Second || last.Count < 15) {
+					t.Errorf("asked %d times in %v", last.Count, took)
+				}
+				if c.name == "no tokens" {
+					if _, without := answers(events); !strings.HasPrefix(without[strconv.FormatUint(firstID(events), 10)], "no-tokens") {
+						t.Errorf("nobody is named: %v", without)
+					}
+				}
+				if before := events[len(events)-2]; before.Kind != spec.EventAnswer || before.Reason != c.reason || *before.Tokens != 0 {
+					t.Errorf("before that: %+v", before)
+				}
+			})
+		})
+	}
+}
+
+// firstID is the id of the first worker that an event names.
+func firstID(events []spec.Event) uint64 {
+	for _, e := range events {
+		if id, err := strconv.ParseUint(e.Worker, 10, 64); err == nil {
+			return id
+		}
+	}
+	return 0
+}
+
+func TestAServerThatIsStartingIsAskedUntilItServes(t *testing.T) {
+	virtualFleet(t, fleetOf(t, 2, ""), func(t *testing.T, _ *sim.Live, network *pipes, o EndpointOptions) {
+		begun := time.Now()
+		network.fails = func() bool { return time.Since(begun) < 90*time.Second }
+		_, events, ready := start(t, o)
+		if with, _ := answers(events); !ready || len(with) != 2 || time.Since(begun) < 90*time.Second {
+			t.Errorf("ready %v after %v: %+v", ready, time.Since(begun), events)
+		}
+	})
+}
+
+// One worker that hangs or fails must not stand for the fleet, however its router
+// chooses, and is named.
+func TestAWorkerThatNeverAnswersIsNamed(t *testing.T) {
+	for _, fault := range []string{"{kind: worker-wedge, workers: [1]}", "{kind: worker-dead, workers: [1]}"} {
+		for _, router := range spec.Routers() {
+			for _, workers := range []int{2, 3, 8} {
+				t.Run(fmt.Sprintf("%s of %d, %s", fault, workers, router), func(t *testing.T) {
+					s := fleetOf(t, workers, "["+fault+"]")
+					s.Fleet.Router = router
+					virtualFleet(t, s, func(t *testing.T, _ *sim.Live, _ *pipes, o EndpointOptions) {
+						begun := time.Now()
+						_, events, ready := start(t, o)
+						with, without := answers(events)
+						if !ready || len(with) != workers-1 || len(without) != 1 || !strings.HasPrefix(without["1"], "silent: ") {
+							t.Errorf("ready %v; answered %v, not %v", ready, with, without)
+						}
+						if took := time.Since(begun); took > 305*time.Second+mostExaminations*examineWithin {
+							t.Errorf("it took %v", took)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A router that sends whoever comes alone to the worker that fails fast, since that
+// one is always idle, still has workers that serve.
+func TestAFleetIsNotJudgedByItsIdlestWorker(t *testing.T) {
+	var inside atomic.Int64
+	s := fleetOf(t, 2, "")
+	virtually(t, func(t *testing.T) http.Handler {
+		fleet := sim.NewLive(s, 1, 0)
+		server := serve.New(fleet, s, serve.Options{Model: testModel}).Frontend()
+		go fleet.Run(t.Context())
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			inside.Add(1)
+			defer inside.Add(-1)
+			if time.Sleep(10 * time.Millisecond); inside.Load() < 2 {
+				http.Error(w, `{"message":"dead"}`, http.StatusInternalServerError)
+				return
+			}
+			server.ServeHTTP(w, r)
+		})
+	}, func(t *testing.T, _ *pipes, o EndpointOptions) {
+		if _, events, ready := start(t, o); !ready {
+			t.Errorf("not ready: %+v", events)
+		}
+	})
+}
+
+// A server that names no worker is one that answers.
+func TestAServerThatNamesNobodyIsReady(t *testing.T) {
+	virtualFleet(t, fleetOf(t, 2, ""), func(t *testing.T, _ *sim.Live, _ *pipes, o EndpointOptions) {
+		e, err := NewEndpoint(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []spec.Event
+		e.tell = func(e spec.Event) error {
+			events = append(events, e)
+			return nil
+		}
+		w := &warmup{endpoint: e, begun: time.Now(), until: time.Now().Add(time.Minute), seen: newRoll()}
+		if err := w.first(t.Context()); err != nil || e.probe == nil {
+			t.Fatal(err, w.last)
+		}
+		e.probe.Workers = false
+		if err := w.everyone(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := kinds(events); got != "answer, stage warm, workers" || *events[2].Have != 2 {
+			t.Errorf("told %s", got)
+		}
+	})
+}
+
+func TestAnInterruptEndsTheStart(t *testing.T) {
+	virtually(t, func(*testing.T) http.Handler { return http.NotFoundHandler() }, func(t *testing.T, _ *pipes, o EndpointOptions) {
+		e, err := NewEndpoint(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		begun := time.Now()
+		go func() {
+			time.Sleep(20 * time.Second)
+			cancel(errStopped)
+		}()
+		ready, err := e.Start(ctx, func(spec.Event) error { return nil })
+		if took := time.Since(begun); ready || !errors.Is(err, errStopped) || took > 23*time.Second {
+			t.Errorf("%v, %v after %v", ready, err, took)
+		}
+	})
+}
+
+// Servers repeat the key that they refuse. It reaches no event, record, note or
+// error.
+func TestAKeyIsNeverRepeated(t *testing.T) {
+	t.Parallel()
+	const key, header = "sk-confidential-1234", "cookie-of-somebody"
+	f := serveFleet(t, fleetOf(t, 2, ""))
+	var refuse atomic.Bool
+	inner := f.frontend.Config.Handler
+	f.frontend.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !refuse.Load() {
+			inner.ServeHTTP(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprintf(w, `{"message":"not with %s, %s, %s"}`, r.Header.Get("Authorization"), r.Header.Get("X-Session"), r.URL.RawQuery)
+	})
+	var said []string
+	f.options.Note = func(text string) { said = append(said, text) }
+	f.options.Target.APIKey, f.options.Target.Header = key, http.Header{"X-Session": {header}}
+	f.options.Target.URL += "/v1?api-key=in-the-query"
+	f.options.Model = testModel
+	f.options.Point.DurationS = 1
+	e, events := started(t, f.options)
+	refuse.Store(true)
+	r := loaded(t, e, 1)
+	_, more, ready := start(t, f.options)
+	wrong := e.Check(t.Context())
+	refuse.Store(false)
+	f.options.Model = key
+	other, err := NewEndpoint(f.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrongModel := other.Check(t.Context())
+	text, err := json.Marshal([]any{said, events, more, r, fmt.Sprint(wrong), fmt.Sprint(wrongModel)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ready || r.Episode.Requests.Failed == 0 || !strings.Contains(string(text), "not with Bearer (hidden), (hidden)") {
+		t.Fatalf("ready %v, %+v", ready, r.Episode.Requests)
+	}
+	for _, secret := range []string{key, header, "in-the-query"} {
+		if i := strings.Index(string(text), secret); i >= 0 {
+			t.Errorf("%s is repeated: …%s…", secret, text[max(0, i-200):min(len(text), i+100)])
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"aicr/internal/judge"
+	"aicr/internal/spec"
+)
+
+// bentFleet is a target that is a formula: n in flight make n/(base+slope·n) tokens
+// a second, whatever else.
+type bentFleet struct {
+	base, slope float64
+	tokens      int // of an answer
+	notReady    string
+	workers     int                     // that it tells of
+	holds       int                     // the most that the client can hold; 0: any
+	fails       func(inFlight int) bool // a tenth of the requests
+	before      func(number int)        // told of each load
+	clock       time.Duration
+	points      []spec.OperatingPoint
+}
+
+func (f *bentFleet) throughput(n float64) float64 { return n / (f.base + f.slope*n) }
+
+func (f *bentFleet) Start(_ context.Context, tell func(spec.Event) error) (bool, error) {
+	if f.workers > 0 {
+		if err := tell(spec.Event{Kind: spec.EventWorkers, Have: &f.workers}); err != nil {
+			return false, err
+		}
+	}
+	if f.notReady != "" {
+		return false, tell(spec.Event{Kind: spec.EventNotServed, Text: f.notReady})
+	}
+	f.clock = time.Minute // a start is no load
+	return true, nil
+}
+
+func (f *bentFleet) Now() time.Duration { return f.clock }
+
+func (f *bentFleet) Load(ctx context.Context, number int, p spec.OperatingPoint) (*spec.EpisodeRecord, error) {
+	f.points = append(f.points, p)
+	if f.before != nil {
+		f.before(number)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	users := p.Concurrency
+	r := &spec.EpisodeRecord{Episode: spec.Episode{Number: number, Point: p, Client: spec.BenchClient{Valid: true}}}
+	if f.holds > 0 && users > f.holds {
+		users = f.holds
+		r.Episode.Client = spec.BenchClient{Reasons: []spec.BenchReason{{Text: "held too few"}}}
+	}
+	held := float64(users)
+	r.Episode.Client.InFlight = &held
+	life := held * float64(f.tokens) / f.throughput(held)
+	for u := range users {
+		for at, n := p.RampS*float64(u)/held+life*float64(u)/held-life, 0; at < p.DurationS; at, n = at+life, n+1 {
+			if at < 0 {
+				continue
+			}
+			q := spec.Request{Lane: "closed", Sent: int64(at * 1e9), First: int64(at*1e9) + 1, Last: int64((at + life) * 1e9), End: int64((at + life) * 1e9), Tokens: f.tokens, Class: "ok"}
+			if f.fails != nil && f.fails(p.Concurrency) && (u+n)%10 == 0 {
+				q.Class = "http-status"
+			}
+			r.Requests = append(r.Requests, q)
+		}
+	}
+	f.clock += seconds(p.DurationS + life)
+	return r, nil
+}
+
+// knee is where the fleet's last doubling has an elasticity of 0.55.
+func (f *bentFleet) knee() float64 {
+	q := math.Pow(2, -0.45)
+	return f.base / f.slope * (1 - q) / (q - 0.5)
+}
+
+// followedKnee is somebody who follows a search.
+type followedKnee struct{ loading, measured []string }
+
+func (f *followedKnee) Loading(stage string, _ int, _ float64) { f.loading = append(f.loading, stage) }
+func (f *followedKnee) Measured(stage string, _ judge.KneeLevel, _ *judge.Knee) {
+	f.measured = append(f.measured, stage)
+}
+
+func kneePlan(workers int) *KneePlan {
+	t, _ := spec.DefaultThresholds(spec.ProfileStandard)
+	return &KneePlan{Point: spec.OperatingPoint{Workers: workers, RampS: 1, InputTokens: 16, OutputTokens: 16, SentinelRate: 10}, Thresholds: t,
+		First: 4, Most: 256, LevelS: 6, ReferenceS: 10, Budget: 10 * time.Minute, From: "a test"}
+}
+
+func bent() *bentFleet { return &bentFleet{base: 1e-2, slope: 1e-4, tokens: 16} } // 1 % of its knee is 1.15 in flight
+
+func TestASweepFindsTheKneeAndMeasuresBelowIt(t *testing.T) {
+	fleet, follow := bent(), &followedKnee{}
+	found, err := FindKnee(t.Context(), kneePlan(2), fleet, follow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := found.Knee
+	if !k.Found || math.Abs(k.InFlight/fleet.knee()-1) > 0.03 {
+		t.Fatalf("knee %v at %.1f, want %.1f: %s", k.Found, k.InFlight, fleet.knee(), k.Reason)
+	}
+	highest, rising := 0, []int{}
+	for i, l := range found.Levels {
+		highest = max(highest, l.InFlight)
+		if i < 5 {
+			rising = append(rising, l.InFlight)
+		}
+		if l.InFlight%2 != 0 {
+			t.Errorf("level %d gives two GPUs different loads", l.InFlight)
+		}
+		if sentinel := fleet.points[i].SentinelRate; sentinel != 0 {
+			t.Errorf("level %d has a sentinel of %v a second", l.InFlight, sentinel)
+		}
+	}
+	if diff := cmp.Diff([]int{8, 16, 32, 64, 128}, rising); diff != "" {
+		t.Error(diff)
+	}
+	if h := float64(highest); h < 1.15*k.InFlight || h > 2*k.InFlight {
+		t.Errorf("the highest level is %d: not beyond the knee of %.0f, or further than it has to be", highest, k.InFlight)
+	}
+	p := found.Proposal
+	if p == nil || p.Reference == nil || p.InFlight >= int(k.InFlight) || p.Reference.N != referenceEpisodes || len(found.Reference) != referenceEpisodes {
+		t.Fatalf("proposal %+v after %d episodes", p, len(found.Reference))
+	}
+	if want := fleet.throughput(float64(p.InFlight)); math.Abs(p.Reference.Throughput/want-1) > 0.02 {
+		t.Errorf("reference %.0f, want %.0f", p.Reference.Throughput, want)
+	}
+	for _, point := range fleet.points[len(found.Levels):] {
+		if point.Concurrency != p.InFlight || point.SentinelRate != 10 {
+			t.Errorf("an episode of the reference was loaded with %d in flight and a sentinel of %v", point.Concurrency, point.SentinelRate)
+		}
+	}
+	if n := len(found.Levels) + len(found.Reference); len(follow.loading) != n || len(follow.measured) != n || found.Took != fleet.clock-time.Minute {
+		t.Errorf("%d loads, %d begun, %d measured, %v of %v", n, len(follow.loading), len(follow.measured), found.Took, fleet.clock)
+	}
+}
+
+func TestASweepEndsWhereMoreLoadWouldTellNothing(t *testing.T) {
+	straight := &bentFleet{base: 1e-2, slope: 0, tokens: 16}
+	limited := bent()
+	limited.holds = 40
+	failing := bent()
+	failing.fails = func(n int) bool { return n >= 32 }
+	for name, test := range map[string]struct {
+		fleet   *bentFleet
+		ended   string
+		highest int // that may be loaded
+		client  bool
+	}{
+		"the bound is reached":    {straight, "the most to try", 512, false},
+		"the client is the limit": {limited, "the client was the limit", 64, true},
+		"requests fail":           {failing, "requests failed", 32, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := FindKnee(t.Context(), kneePlan(2), test.fleet, &followedKnee{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found.Knee.Found || found.Proposal != nil || found.Knee.ClientLimited != test.client || !strings.Contains(found.Ended, test.ended) {
+				t.Errorf("found %v at %.0f, client %v, ended %q", found.Knee.Found, found.Knee.InFlight, found.Knee.ClientLimited, found.Ended)
+			}
+			if h := highest(found.Levels); h != test.highest {
+				t.Errorf("loaded up to %d, want %d", h, test.highest)
+			}
+		})
+	}
+}
+
+// Beyond the knee the client's limit does no harm.
+func TestAKneeBelowTheClientsLimitStands(t *testing.T) {
+	fleet := bent()
+	fleet.holds = int(1.3 * fleet.knee())
+	found, err := FindKnee(t.Context(), kneePlan(2), fleet, &followedKnee{})
+	if err != nil || !found.Knee.Found || math.Abs(found.Knee.InFlight/fleet.knee()-1) > 0.05 || found.Proposal.Reference == nil {
+		t.Errorf("knee %+v, proposal %+v: %v", found.Knee, found.Proposal, err)
+	}
+}
+
+func TestASweepKeepsItsBudget(t *testing.T) {
+	for _, budget := range []time.Duration{90 * time.Second, 3 * time.Minute, 5 * time.Minute} {
+		fleet, plan := bent(), kneePlan(2)
+		plan.Budget = budget
+		found, err := FindKnee(t.Context(), plan, fleet, &followedKnee{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found.Took > budget {
+			t.Errorf("%v of load with a budget of %v", found.Took, budget)
+		}
+		if len(found.Levels) == 0 {
+			t.Errorf("nothing was measured with a budget of %v", budget)
+		}
+	}
+}
+
+func TestAnInterruptedSweepKeepsWhatItHas(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("somebody went")
+	fleet := bent()
+	fleet.before = func(number int) {
+		if number == 4 {
+			cancel(gone)
+		}
+	}
+	found, err := FindKnee(ctx, kneePlan(2), fleet, &followedKnee{})
+	if !errors.Is(err, gone) || len(found.Levels) != 3 || found.Knee == nil || found.Proposal != nil {
+		t.Errorf("%d levels, proposal %v: %v", len(found.Levels), found.Proposal, err)
+	}
+}
+
+func TestATargetThatCannotBeLoadedIsNot(t *testing.T) {
+	fleet := bent()
+	fleet.notReady = "no worker answered"
+	found, err := FindKnee(t.Context(), kneePlan(2), fleet, &followedKnee{})
+	if err != nil || found.NotReady != "no worker answered" || len(fleet.points) != 0 || found.Knee != nil {
+		t.Errorf("not ready: %q after %d loads: %v", found.NotReady, len(fleet.points), err)
+	}
+}
+
+func TestALevelThatWasTooShortIsRepeatedLonger(t *testing.T) {
+	fleet := &bentFleet{base: 2e-2, slope: 2e-4, tokens: 400} // a request takes 8 s and more
+	found, err := FindKnee(t.Context(), kneePlan(2), fleet, &followedKnee{})
+	if err != nil || len(found.Levels) < 2 {
+		t.Fatalf("%d levels: %v", len(found.Levels), err)
+	}
+	if first, again := found.Levels[0], found.Levels[1]; first.NotUsed == "" || again.NotUsed != "" || again.InFlight != first.InFlight {
+		t.Errorf("first %d in flight (%q), then %d (%q)", first.InFlight, first.NotUsed, again.InFlight, again.NotUsed)
+	}
+}
+
+func TestWorkersThatNobodyNamedAreCounted(t *testing.T) {
+	for said, want := range map[int]int{0: 3, 2: 2} {
+		fleet := bent()
+		fleet.workers = 3
+		found, err := FindKnee(t.Context(), kneePlan(said), fleet, &followedKnee{})
+		if err != nil || found.GPUs != want || found.Levels[0].InFlight != 4*want {
+			t.Errorf("%d workers were said and 3 answered: %d GPUs, first level %d: %v", said, found.GPUs, found.Levels[0].InFlight, err)
+		}
+	}
+}
+
+func TestTheCostOfASweepIsWithinItsBudget(t *testing.T) {
+	plan := kneePlan(2)
+	c := plan.Cost()
+	want := KneeCost{Rising: []int{4, 8, 16, 32, 64, 128, 256}, ExpectedLevels: 16, ReferenceEpisodes: 5,
+		ExpectedS: 16*10 + 5*14, WorstS: 600 + 2*14, ExpectedGPUMinutes: 230.0 / 60 * 2, WorstGPUMinutes: 628.0 / 60 * 2}
+	if diff := cmp.Diff(want, c, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"aicr/internal/judge"
+)
+
+// printKnee writes the product: the answer first.
+func (a *app) printKnee(d *kneeDoc, format string) error {
+	if format == outputJSON {
+		return a.printJSON(d)
+	}
+	var b bytes.Buffer
+	writeKnee(&b, d, a.stdoutPalette())
+	_, err := a.env.Stdout.Write(b.Bytes())
+	return err
+}
+
+func writeKnee(b *bytes.Buffer, d *kneeDoc, paint palette) {
+	word, tint := "NO KNEE", paint.yellow
+	answer := d.Reason
+	if d.Knee != nil && d.Knee.Found {
+		word = "KNEE"
+		answer = "about " + inFlightText(d.Knee.InFlight, d.GPUs)
+		if d.Known {
+			tint = paint.green
+			answer += "; propose " + proposedText(d)
+		} else {
+			answer += "; " + d.Reason
+		}
+	}
+	hang := len(word) + 2
+	writeHanging(b, tint(word)+"  ", hang, wrap(answer, textColumns-hang))
+	writeHanging(b, strings.Repeat(" ", hang), hang, fill(kneeAbout(d), textColumns-hang))
+	writeLevels(b, d, paint)
+
+	entry := func(name string, lines ...string) {
+		writeHanging(b, fmt.Sprintf("  %-10s", name), entryColumn, lines)
+	}
+	if len(d.Levels) > 0 {
+		b.WriteByte('\n')
+	}
+	if k := d.Knee; k != nil && k.Found {
+		entry("knee", wrap(kneeReason(k), entryColumns)...)
+		for _, o := range k.Opinions {
+			says := "disagrees"
+			if o.Agrees {
+				says = "agrees"
+			}
+			entry("", wrap(fmt.Sprintf("%s %s: %s", o.By, says, o.Text), entryColumns)...)
+		}
+		if k.ClientLimited {
+			entry("", paint.yellow("above the highest level that counts, the client was the limit"))
+		}
+	}
+	if d.Ended != "" && d.Known {
+		entry("ended", wrap(d.Ended, entryColumns)...)
+	}
+	writeProposal(entry, d)
+	for _, line := range kneeNext(d) {
+		entry("next", line) // on one line: commands are copied
+	}
+}
+
+// inFlightText says a load of all GPUs and of one.
+func inFlightText(n float64, gpus int) string {
+	text := number(math.Round(n)) + " in flight"
+	if gpus > 0 {
+		text += fmt.Sprintf(" (%s a GPU)", number(math.Round(n/float64(gpus))))
+	}
+	return text
+}
+
+func proposedText(d *kneeDoc) string {
+	p := d.Proposal
+	text := fmt.Sprintf("%d in flight", p.InFlight)
+	if d.GPUs > 0 {
+		text = fmt.Sprintf("%d a GPU", p.PerGPU)
+	}
+	return fmt.Sprintf("%s: %s tokens/s ± %s", text, number(p.Reference.Throughput), percent((p.High-p.Low)/2/p.Reference.Throughput))
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+
+// kneeAbout is what was loaded, and what that took.
+func kneeAbout(d *kneeDoc) []string {
+	what := d.Target.URL
+	if d.Target.Simulated {
+		what = fmt.Sprintf("%s, simulated, seed %d", d.Target.Scenario, d.Target.Seed)
+	}
+	return []string{what, fmt.Sprintf("%d tokens in, %d out", d.InputTokens, d.OutputTokens), plural(len(d.Levels), "level"),
+		fmt.Sprintf("%s, %.0f GPU-minutes", shortTime(time.Duration(d.TookS*float64(time.Second))), d.GPUMinutes)}
+}
+
+func kneeReason(k *judge.Knee) string {
+	scatter := fmt.Sprintf("; levels scatter around the curve by %s", percent(k.Scatter))
+	if k.Low == nil || k.High == nil {
+		return k.Reason + "; how sure that is could not be told" + scatter
+	}
+	return fmt.Sprintf("%s; between %s and %s with 95 %%%s", k.Reason, number(math.Round(*k.Low)), number(math.Round(*k.High)), scatter)
+}
+
+const kneeBar = 14
+
+// writeLevels is the table, from the lowest level to the highest.
+func writeLevels(b *bytes.Buffer, d *kneeDoc, paint palette) {
+	if len(d.Levels) == 0 {
+		return
+	}
+	levels := slices.Clone(d.Levels)
+	slices.SortStableFunc(levels, func(x, y judge.KneeLevel) int { return cmp.Compare(x.InFlight, y.InFlight) })
+	top := 0.0
+	for _, l := range levels {
+		if l.Throughput.Value != nil {
+			top = max(top, *l.Throughput.Value)
+		}
+	}
+	rows := [][]string{{"in flight", "a GPU", "held", "tokens/s", "±", "", "ttft p50", "p99", "goodput", "elasticity", ""}}
+	for _, l := range levels {
+		row := []string{number(float64(l.InFlight)), "–", "–", "–", "–", strings.Repeat(" ", kneeBar), ms(l.TTFT50), ms(l.TTFT99), "–", "–", ""}
+		if d.GPUs > 0 {
+			row[1] = number(math.Round(l.PerGPU))
+		}
+		if l.Held != nil {
+			row[2] = number(math.Round(*l.Held))
+		}
+		if x := l.Throughput; x.Value != nil {
+			row[3], row[5] = number(*x.Value), bar(*x.Value/top, kneeBar)
+			if x.Low != nil && x.High != nil {
+				row[4] = percent((*x.High - *x.Low) / 2 / *x.Value)
+			}
+		}
+		if l.Goodput != nil {
+			row[8] = percent(*l.Goodput)
+		}
+		if l.Elasticity != nil {
+			row[9] = fmt.Sprintf("%.2f", *l.Elasticity)
+		}
+		if l.NotUsed != "" {
+			row[10] = "does not count: " + l.NotUsed
+		}
+		rows = append(rows, row)
+	}
+	b.WriteByte('\n')
+	for i, line := range aligned(rows, []bool{true, true, true, true, true, false, true, true, true, true, false}) {
+		if i == 0 {
+			line = paint.dim(line)
+		}
+		b.WriteString(line + "\n")
+	}
+}
+
+// writeProposal says what is proposed, and why.
+func writeProposal(entry func(string, ...string), d *kneeDoc) {
+	p := d.Proposal
+	if p == nil {
+		return
+	}
+	at := fmt.Sprintf("%d in flight", p.InFlight)
+	if d.GPUs > 0 {
+		at = fmt.Sprintf("%d in flight a GPU, %s in all", p.PerGPU, number(float64(p.InFlight)))
+	}
+	entry("propose", wrap(at+": "+p.Why, entryColumns)...)
+	if p.Reference == nil {
+		return
+	}
+	r := p.Reference
+	entry("", wrap(fmt.Sprintf("reference %s tokens/s, between %s and %s with 95 %%: %d episodes, whose ln(throughput) scatters by %.3f",
+		number(r.Throughput), number(p.Low), number(p.High), r.N, r.Dispersion), entryColumns)...)
+	entry("", wrap(fmt.Sprintf("floor %s tokens/s: %s", number(p.Floor), p.FloorWhy), entryColumns)...)
+	entry("", wrap(fmt.Sprintf("TTFT guardrail %s ms: %s", number(p.GuardrailMS), p.GuardrailWhy), entryColumns)...)
+}
+
+// kneeNext is what to do with it.
+func kneeNext(d *kneeDoc) []string {
+	switch {
+	case d.Written != "":
+		return []string{"aicr validate " + d.again + " --recipe " + shellQuoted(d.Written)}
+	case d.Known:
+		return []string{"keep it as a recipe with --write FILE, and validate with it: aicr validate " + d.again + " --recipe FILE"}
+	case d.Knee != nil && d.Knee.ClientLimited:
+		return []string{"give the client more CPU, or run it nearer to the frontend, and look again"}
+	case slices.ContainsFunc(d.Levels, func(l judge.KneeLevel) bool { return l.Failed > 0 && l.NotUsed != "" }):
+		return []string{"find out why requests fail: aicr validate " + d.again}
+	case d.Knee != nil && !d.Knee.Found && len(d.Levels) > 0:
+		return []string{"allow more with --budget or --max-per-gpu, or begin lower with --first-per-gpu"}
+	}
+	return nil
+}
+
+// printKneeCost prints what would be loaded and what that takes, and loads nothing.
+func (a *app) printKneeCost(j *kneeJob, format string) error {
+	c := j.plan.Cost()
+	if format == outputJSON {
+		return a.printJSON(c)
+	}
+	var b bytes.Buffer
+	paint := a.stdoutPalette()
+	minutes := func(s float64) string { return shortTime(time.Duration(s * float64(time.Second))) }
+	gpuMinutes := func(m float64) string {
+		if j.plan.Point.Workers == 0 {
+			return ""
+		}
+		return fmt.Sprintf(", %.0f GPU-minutes", m)
+	}
+	fmt.Fprintf(&b, "%s  about %s of load%s; at most about %s%s\n\n", paint.bold("DRY RUN"), minutes(c.ExpectedS), gpuMinutes(c.ExpectedGPUMinutes), minutes(c.WorstS), gpuMinutes(c.WorstGPUMinutes))
+	var rising []string
+	for _, n := range c.Rising {
+		rising = append(rising, fmt.Sprint(n))
+	}
+	entry := func(name string, lines ...string) {
+		writeHanging(&b, fmt.Sprintf("  %-10s", name), entryColumn, lines)
+	}
+	unit := "a GPU"
+	if j.plan.Point.Workers == 0 {
+		unit = "in all: --workers is not given"
+	}
+	entry("rising", wrap(fmt.Sprintf("%s in flight %s, until the knee is passed by half", strings.Join(rising, ", "), unit), entryColumns)...)
+	entry("around", wrap(fmt.Sprintf("levels between an eighth of the knee and half above it, about %d in all, until it is known within a tenth", c.ExpectedLevels), entryColumns)...)
+	entry("each", fmt.Sprintf("%s of steady load, and longer where three requests take longer", loadedTime(j.plan.LevelS)))
+	entry("reference", fmt.Sprintf("%d episodes of %s at the proposed point", c.ReferenceEpisodes, loadedTime(j.plan.ReferenceS)))
+	entry("simulated", simulatedText(j)...)
+	_, err := a.env.Stdout.Write(b.Bytes())
+	return err
+}
+
+func simulatedText(j *kneeJob) []string {
+	switch {
+	case j.named == nil:
+		return nil
+	case j.options.realTime:
+		return []string{"the fleet is served over HTTP and takes as long as a real one"}
+	}
+	return []string{"the fleet lives in virtual time: it costs no GPU, and some seconds here"}
+}

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"aicr/internal/checks"
+	"aicr/internal/judge"
+	"aicr/internal/spec"
+)
+
+func newValidate(a *app) *cobra.Command {
+	var o validateOptions
+	cmd := &cobra.Command{
+		Use:   "validate --url URL | --sim FILE|NAME",
+		Short: "Say whether a deployment is healthy, and if not, why",
+		Long: `Has every worker answer, looks at half the load, then loads the deployment episode
+by episode until what was measured decides: PASS, FAIL, or INCONCLUSIVE when the
+profile's budget is spent first. INVALID says that the measurement itself was at
+fault, SKIP that there was nothing to load. Three ledgers are always told:
+integrity, capability and stability.
+
+What it was decided by is kept in a folder as it happens: 'aicr judge' comes to the
+same verdict from it, on any machine. Interrupted or killed, it is judged by the
+whole episodes that there are.
+
+--dry-run prints the plan, what it costs and where each value came from, and stops.
+
+Exit codes: 0 PASS, or SKIP with its reason; 1 FAIL; 2 bad usage, recipe or target;
+3 INCONCLUSIVE or INVALID, or the run could not be kept; 130 interrupted.`,
+		Example: `  aicr validate --url http://localhost:8000 --workers 8 --worker-metrics workers.txt --recipe h100.yaml
+  aicr validate --url http://localhost:8000 --workers 8 --profile smoke --dry-run
+  aicr validate --sim one-worker-stall
+  aicr validate --sim small --real-time --profile smoke --run demo`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.validate(cmd.Context(), &o) },
+	}
+	o.define(cmd)
+	return cmd
+}
+
+// validate is the command from its options to its exit code.
+func (a *app) validate(ctx context.Context, o *validateOptions) error {
+	job, err := o.check(ctx, a)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return a.printPlan(job.plan, o.format)
+	}
+	return job.run(ctx)
+}
+
+// validateJob is what the options come to.
+type validateJob struct {
+	app     *app
+	options *validateOptions
+	plan    *spec.Plan
+	named   *named // the scenario, or nil
+	watched *watchJob
+	past    *history
+	origin  spec.Target
+}
+
+// reached is a target that can be loaded.
+type reached struct {
+	checks.Target
+	begun time.Time
+	end   func() time.Time
+	close func()
+}
+
+// run carries the plan out.
+func (j *validateJob) run(ctx context.Context) error {
+	a := j.app
+	dir := j.options.run
+	if dir == "" {
+		dir = freshFolder("aicr-run-" + a.env.Now().UTC().Format("20060102-150405"))
+	}
+	view := a.showRun(j.plan)
+	defer view.close()
+	target, err := j.reach(ctx, view)
+	if err != nil {
+		return err
+	}
+	defer target.close()
+	return j.carryOut(ctx, dir, target, view)
+}
+
+// carryOut has the target loaded and judged, and the run kept.
+func (j *validateJob) carryOut(ctx context.Context, dir string, target *reached, view *runView) error {
+	a := j.app
+	deployment := spec.NewDeployment(j.origin, j.plan.Point.Workers)
+	j.plan.Prior, j.plan.PriorMinutes = j.past.prior(deployment, target.begun)
+
+	record, err := openRun(dir, spec.Run{Schema: spec.RunSchema, ID: folderName(dir), Version: a.env.Build.Version, Command: a.commandLine("validate"),
+		Target: j.origin, Start: target.begun.UTC().Format(time.RFC3339Nano)}, j.plan)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = record.events.Close() }() // what was written is on the disk
+	kept := &followed{recorder: record, view: view, deployment: &deployment}
+	v, err := checks.Run(ctx, j.plan, target, kept, view)
+	view.close()
+	switch {
+	case record.lost != nil:
+		return errors.Join(j.printKept(context.WithoutCancel(ctx), dir), record.lost)
+	case v == nil && !a.interrupted(ctx):
+		return unmeasured("", "validating: %w", err)
+	case v == nil:
+		return err
+	}
+	err = record.close(v, target.end())
+	var trend *spec.Trend
+	if err == nil {
+		trend, err = j.past.add(judge.NewHistoryEntry(record.run, deployment, j.plan, v))
+	}
+	return errors.Join(a.printVerdict(v, trend, dir, j.options.format), err, verdictCode(v.Verdict))
+}
+
+// printKept says what can still be said of a run whose record cannot be kept any
+// more: what the whole episodes in it mean.
+func (j *validateJob) printKept(ctx context.Context, dir string) error {
+	run, err := j.app.readRun(dir)
+	if err != nil {
+		return err
+	}
+	v, err := rejudge(ctx, dir, run, run.Plan)
+	if err != nil {
+		return err
+	}
+	return j.app.printVerdict(v, nil, dir, j.options.format)
+}
+
+// followed keeps a run and has somebody follow it.
+type followed struct {
+	*recorder
+	view       *runView
+	deployment *spec.Deployment
+}
+
+// Event keeps what happened.
+func (f *followed) Event(e spec.Event) error {
+	judge.LearnDeployment(f.deployment, []spec.Event{e}, nil)
+	return f.recorder.Event(e)
+}
+
+// Episode keeps a whole episode.
+func (f *followed) Episode(e *spec.EpisodeRecord) error {
+	judge.LearnDeployment(f.deployment, nil, e.Series)
+	if err := f.recorder.Episode(e); err != nil {
+		return err
+	}
+	f.view.Episode(&e.Episode)
+	return nil
+}
+
+// printVerdict is the product. The trend is beside the verdict, and no part of it.
+func (a *app) printVerdict(v *spec.Verdict, trend *spec.Trend, run, format string) error {
+	if format == outputJSON {
+		return a.printJSON(struct {
+			*spec.Verdict
+			History *spec.Trend `json:"history,omitempty"`
+		}{v, trend})
+	}
+	text := verdictText(v, run, a.stdoutPalette())
+	if trend != nil {
+		for _, line := range trend.Lines {
+			text = fmt.Appendf(text, "  history: %s\n", line)
+		}
+	}
+	_, err := a.env.Stdout.Write(text)
+	return err
+}
+
+// verdictCode is how a command ends that came to a verdict. A SKIP is no pass, and
+// there was nothing to do.
+func verdictCode(s spec.State) error {
+	switch s {
+	case spec.Pass, spec.Skip:
+		return nil
+	case spec.Fail:
+		return Failed
+	case spec.Inconclusive, spec.Invalid, spec.NotJudged:
+	}
+	return Unmeasured
+}
+
+// interrupted says whether it was the user who ended it.
+func (a *app) interrupted(ctx context.Context) bool {
+	return errors.Is(context.Cause(ctx), errInterrupted)
+}
+
+// freshFolder is a name that nothing has yet.
+func freshFolder(name string) string {
+	dir := name
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) || n > 1000 {
+			return dir
+		}
+		dir = fmt.Sprintf("%s-%d", name, n)
+	}
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"aicr/internal/checks"
+	"aicr/internal/judge"
+	"aicr/internal/spec"
+)
+
+// runView shows how far a validation is: which stage, which episode of how many, the
+// sequential tests on their way, and what would end it.
+type runView struct {
+	app   *app
+	plan  *spec.Plan
+	shown *status
+	over  chan struct{}
+	once  sync.Once
+
+	mu      sync.Mutex
+	stage   string
+	number  int
+	last    *spec.Episode // the last whole one
+	verdict *spec.Verdict
+	next    *judge.Next
+	now     *checks.Progress // of the episode under way, where somebody tells
+	rates   []float64        // tokens a second, one for each second
+}
+
+// showRun starts the view; close ends it.
+func (a *app) showRun(plan *spec.Plan) *runView {
+	v := &runView{app: a, plan: plan, shown: a.watch(), over: make(chan struct{})}
+	if v.shown.term.IsTerminal {
+		go tick(v.over, func() { v.shown.Update(v) })
+	}
+	return v
+}
+
+func (v *runView) close() {
+	v.once.Do(func() { close(v.over) })
+	v.shown.Done()
+}
+
+// Stage is told of a stage. On a terminal the block shows it; elsewhere it is a line.
+func (v *runView) Stage(stage string, number int) {
+	v.mu.Lock()
+	v.stage, v.number, v.rates, v.now = stage, number, nil, nil
+	title := v.title()
+	v.mu.Unlock()
+	if !v.shown.term.IsTerminal && !(stage == stageEpisode && number > 0) {
+		v.app.say("%s", title)
+	}
+}
+
+// Episode is told of a whole episode.
+func (v *runView) Episode(e *spec.Episode) {
+	v.mu.Lock()
+	v.last = e
+	v.mu.Unlock()
+	if e.Number == 0 {
+		v.app.say("half the load: %s", figuresOf(e))
+	}
+}
+
+// Judged is told what an episode made of the case.
+func (v *runView) Judged(number int, verdict *spec.Verdict, next *judge.Next) {
+	v.mu.Lock()
+	v.verdict, v.next = verdict, next
+	last := v.last
+	v.mu.Unlock()
+	line := fmt.Sprintf("episode %d of %s", number, v.span())
+	if last != nil {
+		line += ": " + figuresOf(last)
+	}
+	var tests []string
+	for _, w := range verdict.Tests {
+		if n := len(w.Values); n > 0 {
+			tests = append(tests, fmt.Sprintf("%s %s", w.Ledger, signed(w.Values[n-1])))
+		}
+	}
+	if len(tests) > 0 {
+		line += "; " + strings.Join(tests, ", ")
+	}
+	switch {
+	case next == nil:
+		line += "; decided"
+	case next.Retry != "":
+		line += "; it does not count: " + next.Retry
+	case next.Why != "":
+		line += "; " + next.Why
+	}
+	v.app.say("%s", line)
+}
+
+const (
+	stageStart   = "start"
+	stageEpisode = "episode"
+)
+
+// span is how many episodes there may be.
+func (v *runView) span() string {
+	from, to := v.plan.Cost.ExpectedEpisodes, v.plan.Thresholds.MaxEpisodes
+	if from >= to {
+		return fmt.Sprint(to)
+	}
+	return fmt.Sprintf("%d–%d", from, to)
+}
+
+func (v *runView) title() string {
+	switch {
+	case v.stage == stageStart:
+		return "start: waiting for every worker to answer"
+	case v.stage == stageEpisode && v.number == 0:
+		return fmt.Sprintf("half the load for %s: is the operating point past the knee?", loadedTime(v.plan.Half.DurationS))
+	case v.stage == stageEpisode:
+		return fmt.Sprintf("episode %d of %s", v.number, v.span())
+	}
+	return v.stage
+}
+
+// Progress is told how the episode under way goes.
+func (v *runView) Progress(p checks.Progress) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.now = &p
+	if n := int(p.Elapsed / time.Second); n > len(v.rates) {
+		v.rates = append(v.rates, p.TokensPerS)
+	}
+}
+
+// Block is the view on a terminal.
+func (v *runView) Block(width int) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	lines := []string{v.title()}
+	switch {
+	case v.now != nil:
+		m := v.now
+		lines = append(lines,
+			fmt.Sprintf("  %s  in flight %d of %d   errors %d   ttft p50 %s p99 %s", m.Elapsed.Round(100*time.Millisecond), m.InFlight, m.Point.Concurrency, m.Failed, short(m.TTFT50), short(m.TTFT99)),
+			fmt.Sprintf("  %s tokens/s   %s", number(m.TokensPerS), sparkline(v.rates, max(10, width-40))))
+	case v.last != nil:
+		lines = append(lines, "  last: "+figuresOf(v.last))
+	}
+	if v.verdict == nil {
+		return lines
+	}
+	for _, w := range v.verdict.Tests {
+		lines = append(lines, "  "+walkLine(w, min(40, max(10, width-60))))
+	}
+	if v.next != nil {
+		lines = append(lines, "  "+strings.TrimSpace(v.next.Retry+" "+v.next.Why))
+	}
+	return lines
+}
+
+// Line is never asked for: what is worth a line is said when it happens.
+func (v *runView) Line() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.title()
+}
+
+// figuresOf are the figures of an episode that a person follows.
+func figuresOf(e *spec.Episode) string {
+	rate, p50, p99 := math.NaN(), "–", "–"
+	for _, f := range e.Figures {
+		switch f.Name {
+		case judge.Throughput:
+			if f.Mean != nil {
+				rate = *f.Mean
+			}
+		case judge.FirstToken:
+			p50, p99 = ms(f.P50), ms(f.P99)
+		}
+	}
+	return fmt.Sprintf("%s tokens/s, ttft p50 %s p99 %s, %s", number(rate), p50, p99, plural(e.Requests.Failed+e.Requests.Interrupted, "error"))
+}

@@ -1,0 +1,232 @@
+package spec_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"aicr/internal/spec"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func mustRecipe(t testing.TB, text string) *spec.Recipe {
+	t.Helper()
+	r, err := spec.DecodeRecipe([]byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return r
+}
+
+func TestEveryMistakeOfARecipeIsToldAtOnceWithItsLine(t *testing.T) {
+	files, err := filepath.Glob("testdata/recipe/bad/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no bad files", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			r, err := spec.DecodeRecipe(mustRead(t, file))
+			if err == nil || r != nil {
+				t.Fatalf("decoded to %+v, %v", r, err)
+			}
+			got := told(t, err)
+			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(string(mustRead(t, golden)), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestARecipeOfUpstreamIsReadAsFarAsTheVerdictGoes(t *testing.T) {
+	got := mustRecipe(t, string(mustRead(t, "testdata/recipe/good.yaml")))
+	want := &spec.Recipe{
+		Name:     "h100-eks-inference",
+		Criteria: spec.Criteria{Service: "eks", Accelerator: "h100", OS: "ubuntu", Intent: "inference", Platform: "dynamo", Nodes: 1},
+		Checks:   []string{"inference-perf", "nccl-all-reduce-bw"},
+		Wants: []spec.RecipeConstraint{
+			{Name: "inference-throughput", Value: ">= 6250", Unit: "tokens/s/GPU", Severity: "error", Remediation: "look at the host", Tolerance: new(0.05)},
+			{Name: "inference-ttft-p99", Value: "<=2", Unit: "s"},
+			{Name: "inference-model", Value: "Qwen/Qwen3-8B"},
+			{Name: "inference-concurrency-per-gpu", Value: "128"},
+			{Name: "inference-routing-mode", Value: "dynamo-router"},
+			{Name: "inference-model-cache-storage-class", Value: "gp3"},
+			{Name: "nccl-all-reduce-bw", Value: ">= 300"},
+			{Name: "nccl-benchmark-profile", Value: "h100-eks"},
+		},
+		Verdict: spec.RecipeVerdict{Profile: "certify", Stability: "report",
+			Reference: &spec.RecipeReference{Throughput: 79800, GPUs: 8, ConcurrencyPerGPU: 128, InputTokens: 128, OutputTokens: 128,
+				Dispersion: 0.03, N: 20, Measured: "2026-06-04"},
+			Thresholds: spec.ThresholdValues{"ttftGuardrailMs": 1500, "maxEpisodes": 30, "rateBad": 0.2}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for name, want := range map[string]string{spec.InputModel: "Qwen/Qwen3-8B", spec.InputRouting: "dynamo-router", spec.InputConcurrency: "128"} {
+		if value, ok := got.Input(name); !ok || value != want {
+			t.Errorf("%s is %q, %v", name, value, ok)
+		}
+	}
+	if n, ok := got.ConcurrencyPerGPU(); n != 128 || !ok {
+		t.Errorf("%d in flight a GPU, %v", n, ok)
+	}
+}
+
+func TestEveryVersionOfARecipeIsRead(t *testing.T) {
+	for _, version := range spec.RecipeVersions() {
+		mustRecipe(t, "kind: RecipeMetadata\napiVersion: "+version+"\nmetadata: {name: x}\nspec:\n")
+	}
+}
+
+func constraintRecipe(constraints string) string {
+	return "kind: RecipeMetadata\napiVersion: aicr.run/v1beta1\nmetadata: {name: x}\nspec: {validation: {performance: {constraints: [" + constraints + "]}}}\n"
+}
+
+func TestConstraintsAreResolvedToCanonicalUnits(t *testing.T) {
+	throughput := func(threshold, tolerance float64) []spec.Constraint {
+		return []spec.Constraint{{Name: "inference-throughput", Comparator: ">=", Threshold: threshold, Unit: "tokens/s", Tolerance: tolerance, From: "recipe x"}}
+	}
+	ttft := func(threshold, tolerance float64) []spec.Constraint {
+		return []spec.Constraint{{Name: "inference-ttft-p99", Comparator: "<=", Threshold: threshold, Unit: "ms", Tolerance: tolerance, From: "recipe x"}}
+	}
+	for text, want := range map[string][]spec.Constraint{
+		"": nil,
+		`{name: inference-throughput, value: ">= 50000"}`:                                throughput(50000, 0.1),
+		`{name: inference-throughput, value: ">=50000.5", unit: tokens/s, tolerance: 0}`: throughput(50000.5, 0),
+		`{name: inference-throughput, value: " >= 6e3 ", unit: tokens/s/GPU}`:            throughput(24000, 0.1),
+		`{name: inference-ttft-p99, value: "<= 2000"}`:                                   ttft(2000, 0.1),
+		`{name: inference-ttft-p99, value: "<= 1.5", unit: s, tolerance: 0.5}`:           ttft(1500, 0.5),
+		`{name: inference-model, value: x}, {name: nccl-all-reduce-bw, value: ">= 300"}`: nil,
+	} {
+		if diff := cmp.Diff(want, mustRecipe(t, constraintRecipe(text)).Constraints(4)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestAReferenceTellsTheLoadWhereNoInputDoes(t *testing.T) {
+	r := &spec.Recipe{}
+	if n, ok := r.ConcurrencyPerGPU(); ok {
+		t.Errorf("a recipe that says none has %d", n)
+	}
+	r.Verdict.Reference = &spec.RecipeReference{ConcurrencyPerGPU: 96}
+	if n, ok := r.ConcurrencyPerGPU(); n != 96 || !ok {
+		t.Errorf("%d, %v", n, ok)
+	}
+	r.Wants = []spec.RecipeConstraint{{Name: spec.InputConcurrency, Value: "64"}}
+	if n, ok := r.ConcurrencyPerGPU(); n != 64 || !ok {
+		t.Errorf("%d, %v", n, ok)
+	}
+}
+
+func TestARecipeIsReadAsItWasWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[ -~äß日]{0,12}`)
+		r := &spec.Recipe{
+			Comment:  "measured by aicr knee\n" + text.Draw(t, "comment"),
+			Name:     rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?`).Draw(t, "name"),
+			Criteria: spec.Criteria{Service: text.Draw(t, "service"), Nodes: rapid.IntRange(0, 100).Draw(t, "nodes")},
+			Wants: []spec.RecipeConstraint{
+				{Name: "inference-throughput", Value: spec.Wanted(rapid.StringMatching(`>= [1-9][0-9]{0,6}(\.[0-9]{1,3})?`).Draw(t, "value")),
+					Unit: rapid.SampledFrom([]string{"", "tokens/s", "tokens/s/GPU"}).Draw(t, "unit"), Remediation: text.Draw(t, "remediation"),
+					Tolerance: new(rapid.Float64Range(0, 0.5).Draw(t, "tolerance"))},
+				{Name: "inference-concurrency-per-gpu", Value: spec.Wanted(rapid.StringMatching(`[1-9][0-9]{0,4}`).Draw(t, "per GPU"))},
+			},
+			Verdict: spec.RecipeVerdict{
+				Profile: rapid.SampledFrom(append(spec.Profiles(), "")).Draw(t, "profile"),
+				Reference: &spec.RecipeReference{Throughput: rapid.Float64Range(0.001, 1e9).Draw(t, "throughput"), GPUs: 8, ConcurrencyPerGPU: 128,
+					InputTokens: 128, OutputTokens: 128, Dispersion: rapid.Float64Range(0, 1).Draw(t, "dispersion"), Measured: "2026-06-04T12:00:00Z"},
+				Thresholds: spec.ThresholdValues{"minStalls": float64(rapid.IntRange(1, 9).Draw(t, "minStalls")), "prefixHit": rapid.Float64Range(0, 1).Draw(t, "prefixHit")},
+			},
+		}
+		data, err := spec.EncodeRecipe(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := spec.DecodeRecipe(data)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, data)
+		}
+		got.Comment = r.Comment
+		if diff := cmp.Diff(r, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s\n%s", diff, data)
+		}
+	})
+}
+
+func TestARecipeThatCannotBeReadIsNotWritten(t *testing.T) {
+	for name, r := range map[string]*spec.Recipe{
+		"no name":           {},
+		"a wrong value":     {Name: "x", Wants: []spec.RecipeConstraint{{Name: "inference-throughput", Value: "50000"}}},
+		"no such threshold": {Name: "x", Verdict: spec.RecipeVerdict{Thresholds: spec.ThresholdValues{"frobnication": 1}}},
+	} {
+		if data, err := spec.EncodeRecipe(r); err == nil {
+			t.Errorf("%s: written\n%s", name, data)
+		}
+	}
+}
+
+func TestTheCommentStandsBeforeTheDocument(t *testing.T) {
+	data, err := spec.EncodeRecipe(&spec.Recipe{Name: "x", Comment: "one\n\ntwo\nkind: x"})
+	want := "# one\n#\n# two\n# kind: x\nkind: RecipeMetadata\n"
+	if err != nil || !strings.HasPrefix(string(data), want) {
+		t.Errorf("%v\n%s", err, data)
+	}
+}
+
+func TestARecipeLiesOverTheThresholdsOfAProfile(t *testing.T) {
+	got, _ := spec.DefaultThresholds(spec.ProfileQuick)
+	want := got
+	want.TTFTGuardrailMS, want.MaxEpisodes, want.RateBad = 1500, 30, 0.2
+	mustRecipe(t, string(mustRead(t, "testdata/recipe/good.yaml"))).Overlay(&got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func FuzzRecipe(f *testing.F) {
+	f.Add(mustRead(f, "testdata/recipe/good.yaml"))
+	files, _ := filepath.Glob("testdata/recipe/bad/*.yaml")
+	for _, file := range files {
+		f.Add(mustRead(f, file))
+	}
+	f.Add([]byte(constraintRecipe(`{name: inference-throughput, value: ">= 1e300", unit: tokens/s/GPU}`)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := spec.DecodeRecipe(data)
+		if err != nil {
+			var all spec.Mistakes
+			if !errors.As(err, &all) || len(all) == 0 || all[0].Line < 1 || all[0].Text == "" {
+				t.Fatalf("%v is no list of mistakes", err)
+			}
+			return
+		}
+		for _, c := range r.Constraints(8) {
+			if !(c.Threshold > 0 && c.Tolerance >= 0 && c.Tolerance <= 0.5) || c.Comparator == "" || c.Unit == "" {
+				t.Fatalf("%+v", c)
+			}
+		}
+		text, err := spec.EncodeRecipe(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := spec.DecodeRecipe(text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if len(r.Verdict.Thresholds) == 0 { // said and empty is not said
+			r.Verdict.Thresholds, second.Verdict.Thresholds = nil, nil
+		}
+		if diff := cmp.Diff(r, second); diff != "" {
+			t.Fatalf("%s\n(-first +second):\n%s", text, diff)
+		}
+	})
+}

@@ -1,0 +1,486 @@
+package spec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// What a record can be at most. A file that says otherwise is not one of ours.
+const (
+	maxLine      = 1 << 20 // bytes
+	maxLines     = 20_000_000
+	maxJSON      = 64 << 20 // bytes of a file that is one document
+	latestStamp  = int64(1) << 62
+	mostToldFile = 20 // mistakes of a file of lines
+)
+
+// BadFile is a file of a run that cannot be believed, with what is wrong with it.
+// A Mistake of line 0 is about the file as a whole.
+type BadFile struct {
+	File     string // within the run's folder
+	Mistakes Mistakes
+}
+
+func (e *BadFile) Error() string {
+	lines := make([]string, len(e.Mistakes))
+	for i, m := range e.Mistakes {
+		if lines[i] = e.File + ": " + m.Error(); m.Line == 0 {
+			lines[i] = e.File + ": " + m.Text
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e *BadFile) Unwrap() error { return e.Mistakes }
+
+func badFile(file, text, hint string) error {
+	return &BadFile{file, Mistakes{{Text: text, Hint: hint}}}
+}
+
+// RecordedRun is a run as it was kept. Its episodes are read one at a time, since
+// a long run does not fit the memory.
+type RecordedRun struct {
+	Run    Run
+	Plan   *Plan
+	Events []Event
+	Notes  []string // what is not as it should be, and does no harm
+
+	files   fs.FS
+	numbers []int
+}
+
+// ReadRun reads a run's folder, all but its episodes. A run that was killed is
+// read as far as it got. Nothing else that is amiss is let through: the error, if
+// any, joins a BadFile for each file that is wrong.
+func ReadRun(files fs.FS) (*RecordedRun, error) {
+	r := &RecordedRun{files: files}
+	numbers, listed := episodeNumbers(files)
+	r.numbers = numbers
+	wrong := []error{r.readRun(), r.readPlan(), listed, r.readEvents()}
+	if err := errors.Join(wrong...); err != nil {
+		return nil, err
+	}
+	if r.Plan.Half != nil && len(numbers) > 0 && numbers[0] != 0 {
+		return nil, badFile("episodes/000", "is missing", "the plan has a look at half the load, which comes before the first episode")
+	}
+	return r, nil
+}
+
+// Numbers lists the whole episodes, from the first. 0 is the look at half the load.
+func (r *RecordedRun) Numbers() []int { return slices.Clone(r.numbers) }
+
+func (r *RecordedRun) readRun() error {
+	const name = "run.json"
+	data, err := readWhole(r.files, name, "is this the folder of a run? a run that was killed at once has recorded nothing")
+	if err != nil {
+		return err
+	}
+	d := decodeJSON(data, 1, &r.Run)
+	d.constant("schema", r.Run.Schema, RunSchema)
+	d.moment("start", r.Run.Start)
+	d.moment("end", r.Run.End)
+	return d.in(name)
+}
+
+func (r *RecordedRun) readPlan() error {
+	const name = "plan.yaml"
+	data, err := readWhole(r.files, name, "a run is judged by its plan; the record of 'aicr watch' has none")
+	if err != nil {
+		return err
+	}
+	plan, err := DecodePlan(data)
+	if err != nil {
+		all, _ := errors.AsType[Mistakes](err)
+		return &BadFile{name, all}
+	}
+	r.Plan = plan
+	return nil
+}
+
+func (r *RecordedRun) readEvents() error {
+	const name = "events.jsonl"
+	in, err := openLines(r.files, name)
+	if errors.Is(err, fs.ErrNotExist) && len(r.numbers) == 0 {
+		r.Notes = append(r.Notes, name+" is not there: the run ended before anything happened")
+		return nil
+	}
+	if err != nil {
+		return notRead(name, err, "an episode is told of there before it begins")
+	}
+	defer in.close()
+	t := &lineTeller{file: name}
+	for t.more() {
+		line, whole, ok := in.next(t)
+		if !ok {
+			break
+		}
+		var e Event
+		d := decodeJSON(line, in.line, &e)
+		if !whole && !json.Valid(line) {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: line %d was cut off and is not counted: the run ended while it was written", name, in.line))
+			break
+		}
+		d.checkEvent(&e)
+		t.take(d)
+		r.Events = append(r.Events, e)
+	}
+	if in.line == 0 && len(t.mistakes) == 0 {
+		if len(r.numbers) > 0 {
+			return badFile(name, "is empty", "an episode is told of there before it begins")
+		}
+		r.Notes = append(r.Notes, name+" is empty: the run ended before anything happened")
+	}
+	return t.err()
+}
+
+func (d *document) checkEvent(e *Event) {
+	d.word("kind", e.Kind, eventKinds())
+	d.between("t", e.T, 0, mostAnything)
+	d.within("episode", e.Episode, 0, mostEpisodes)
+	d.within("count", e.Count, 0, mostCounted)
+	if e.Seconds != nil {
+		d.between("seconds", *e.Seconds, 0, mostAnything)
+	}
+	for field, v := range map[string]*int{"tokens": e.Tokens, "want": e.Want, "have": e.Have} {
+		if v != nil {
+			d.within(field, *v, 0, mostCounted)
+		}
+	}
+}
+
+func eventKinds() []string {
+	return []string{EventStage, EventVersions, EventGPUs, EventWorkers, EventAnswer, EventLog, EventPod, EventNotServed,
+		EventInterrupt, EventSymptom, EventSymptomOver}
+}
+
+var episodeName = regexp.MustCompile(`^([0-9]{3}|[1-9][0-9]{3})$`)
+
+// episodeNumbers lists the episodes that are whole, which is those that are in
+// their place. One that is missing between two others was taken away: every
+// episode counts, so that the rest is no run.
+func episodeNumbers(files fs.FS) ([]int, error) {
+	entries, err := fs.ReadDir(files, "episodes")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, badFile("episodes", plainError(err), "")
+	}
+	var numbers []int
+	var wrong []error
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp"): // left over by a kill
+		case !episodeName.MatchString(name):
+			wrong = append(wrong, badFile(path.Join("episodes", name), "is no episode's name", "episodes are 001, 002 and so on; take other things away"))
+		case !e.IsDir():
+			wrong = append(wrong, badFile(path.Join("episodes", name), "is no folder", ""))
+		default:
+			n, _ := strconv.Atoi(name)
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for want, at := 1, 0; at < len(numbers) && len(wrong) < mostToldFile; at++ {
+		for ; want < numbers[at] && len(wrong) < mostToldFile; want++ {
+			wrong = append(wrong, badFile(fmt.Sprintf("episodes/%03d", want), "is missing", "every episode counts: bring it back, or measure again"))
+		}
+		want = numbers[at] + 1
+	}
+	return numbers, errors.Join(wrong...)
+}
+
+// Episode reads one of Numbers. The error, if any, joins a BadFile for each file
+// that is wrong.
+func (r *RecordedRun) Episode(number int) (*EpisodeRecord, error) {
+	dir := fmt.Sprintf("episodes/%03d", number)
+	if !slices.Contains(r.numbers, number) {
+		return nil, badFile(dir, "is missing", "")
+	}
+	var e EpisodeRecord
+	var requests, series error
+	summary := r.readSummary(path.Join(dir, "episode.json"), number, &e.Episode)
+	e.Requests, requests = readRequests(r.files, path.Join(dir, "requests.jsonl"), e.Episode.Requests.Sent+e.Episode.Sentinel.Sent)
+	e.Series, series = readSeries(r.files, path.Join(dir, "series.jsonl"), summary == nil && len(e.Episode.Samples) == 0)
+	if err := errors.Join(summary, requests, series); err != nil {
+		return nil, err
+	}
+	if err := agree(path.Join(dir, "episode.json"), &e); err != nil {
+		return nil, err
+	}
+	return &e, nil
+}
+
+func (r *RecordedRun) readSummary(name string, number int, e *Episode) error {
+	data, err := readWhole(r.files, name, "an episode is whole or not there: take its folder away, or bring the file back")
+	if err != nil {
+		return err
+	}
+	d := decodeJSON(data, 1, e)
+	d.constant("schema", e.Schema, EpisodeSchema)
+	if d.says("number") && d.sound("number") && e.Number != number {
+		d.wrong("number", fmt.Sprintf("%d is not the number of its folder, %03d", e.Number, number), "")
+	}
+	d.moment("start", e.Start)
+	d.checkPoint("point", e.Point)
+	d.between("loaded_s", e.LoadedS, 0, mostAnything)
+	for field, c := range map[string]RequestCounts{"requests": e.Requests, "sentinel": e.Sentinel} {
+		d.within(join(field, "sent"), c.Sent, 0, maxLines)
+		d.within(join(field, "served"), c.Served, 0, maxLines)
+		d.within(join(field, "failed"), c.Failed, 0, maxLines)
+		d.within(join(field, "interrupted"), c.Interrupted, 0, maxLines)
+	}
+	for i, s := range e.Samples {
+		d.word(join(element("samples", i), "source"), s.Source, sources())
+	}
+	return d.in(name)
+}
+
+// agree holds what an episode sums up against what it sums up.
+func agree(name string, e *EpisodeRecord) error {
+	d := emptyDocument()
+	var closed, sentinel RequestCounts
+	for i := range e.Requests {
+		if q := &e.Requests[i]; q.Lane == laneSentinel {
+			sentinel.add(q)
+		} else {
+			closed.add(q)
+		}
+	}
+	d.counts("requests", e.Episode.Requests, closed)
+	d.counts("sentinel", e.Episode.Sentinel, sentinel)
+
+	said, found := map[string]SampleCount{}, map[string]SampleCount{}
+	for _, c := range e.Episode.Samples {
+		said[c.Source] = c
+	}
+	for i := range e.Series {
+		s := &e.Series[i]
+		c := found[s.Source]
+		c.Source, c.Expected = s.Source, c.Expected+1
+		if s.Gap != "" {
+			c.Missing++
+		}
+		found[s.Source] = c
+	}
+	for _, source := range sources() {
+		if said[source] != found[source] {
+			d.wrong("samples", fmt.Sprintf("says %d samples of the %s, %d of them missing; series.jsonl has %d and %d",
+				said[source].Expected, source, said[source].Missing, found[source].Expected, found[source].Missing), "")
+		}
+	}
+	for i := range d.mistakes {
+		d.mistakes[i].Line = 0
+		d.mistakes[i].Text = d.mistakes[i].Path + ": " + d.mistakes[i].Text
+	}
+	return d.in(name)
+}
+
+const (
+	laneClosed       = "closed"
+	laneSentinel     = "sentinel"
+	classOK          = "ok"
+	classInterrupted = "interrupted"
+)
+
+// add counts how a request ended. One that was answered without a token was not
+// served, whatever its class says.
+func (c *RequestCounts) add(q *Request) {
+	if c.Classes == nil {
+		c.Classes = map[string]int{}
+	}
+	c.Sent++
+	c.Classes[q.Class]++
+	switch {
+	case q.Class == classOK && q.First > 0 && q.Tokens > 0:
+		c.Served++
+	case q.Class == classInterrupted:
+		c.Interrupted++
+	default:
+		c.Failed++
+	}
+}
+
+func (d *document) counts(path string, said, found RequestCounts) {
+	for _, n := range []struct {
+		field       string
+		said, found int
+	}{{"sent", said.Sent, found.Sent}, {"served", said.Served, found.Served}, {"failed", said.Failed, found.Failed}, {"interrupted", said.Interrupted, found.Interrupted}} {
+		if n.said != n.found {
+			d.wrong(join(path, n.field), fmt.Sprintf("says %d, requests.jsonl has %d", n.said, n.found), "a line is missing, or one too many")
+		}
+	}
+	if !maps.Equal(said.Classes, found.Classes) {
+		d.wrong(join(path, "classes"), fmt.Sprintf("says %v, requests.jsonl has %v", said.Classes, found.Classes), "")
+	}
+}
+
+func sources() []string {
+	return []string{SourceWorker, SourceGPU, SourceNode, SourceFrontend, SourceClient}
+}
+
+// readRequests reads requests.jsonl, of about so many lines. There are many of
+// them, so that one is looked at closely only when the quick look finds it wrong.
+func readRequests(files fs.FS, name string, about int) ([]Request, error) {
+	in, err := openEither(files, &name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.close()
+	all := make([]Request, 0, max(0, min(about, 1<<20)))
+	t := &lineTeller{file: name}
+	quick := newQuickLook()
+	for t.more() {
+		line, ok := in.whole(t)
+		if !ok {
+			break
+		}
+		q := unsaidRequest()
+		if !quick.read(line, &q) || q.wrong() != "" {
+			q = Request{}
+			t.take(closeLook(line, in.line, &q))
+		}
+		all = append(all, q)
+	}
+	if in.line == 0 && len(t.mistakes) == 0 {
+		return nil, badFile(name, "is empty", "an episode in which nothing was sent is none")
+	}
+	return all, t.err()
+}
+
+// What no line says. What still has it after decoding was not there, and cannot be.
+const (
+	unsaid     = math.MinInt
+	unsaidText = "\x00"
+)
+
+func unsaidRequest() Request {
+	return Request{Seq: unsaid, Intended: unsaid, Sent: unsaid, End: unsaid, Prompt: unsaid, Tokens: unsaid}
+}
+
+// wrong is the name of the first field that cannot be, or "".
+func (q *Request) wrong() string {
+	switch {
+	case q.Seq < 0:
+		return "seq"
+	case q.Lane != laneClosed && q.Lane != laneSentinel:
+		return "lane"
+	case !slices.Contains(phases(), q.Phase):
+		return "phase"
+	case q.Intended < 0 || q.Intended > latestStamp:
+		return "intended"
+	case q.Sent < 0 || q.Sent > latestStamp:
+		return "sent"
+	case q.End < q.Sent || q.End > latestStamp:
+		return "end"
+	case q.First != 0 && (q.First < q.Sent || q.First > q.End):
+		return "first"
+	case q.Last != 0 && (q.First == 0 || q.Last < q.First || q.Last > q.End):
+		return "last"
+	case q.Gap < 0 || q.Gap > q.End:
+		return "gap"
+	case q.GapEnd < 0 || q.GapEnd > q.End:
+		return "gap_end"
+	case q.Prompt < 0:
+		return "prompt"
+	case q.Cached != nil && *q.Cached < 0:
+		return "cached"
+	case q.Tokens < 0:
+		return "tokens"
+	case q.Class == "":
+		return "class"
+	case q.Status < 0 || q.Status > 999:
+		return "status"
+	}
+	return ""
+}
+
+func phases() []string { return []string{"ramp", "steady", "drain"} }
+
+// closeLook decodes a line of requests.jsonl and says what is wrong with it.
+func closeLook(line []byte, number int, q *Request) *document {
+	d := decodeJSON(line, number, q)
+	if len(d.mistakes) > 0 {
+		return d
+	}
+	switch field := q.wrong(); field {
+	case "":
+	case "lane":
+		d.word(field, q.Lane, []string{laneClosed, laneSentinel})
+	case "phase":
+		d.word(field, q.Phase, phases())
+	case "class":
+		d.wrong(field, "no value", "")
+	case "first", "last", "end":
+		at := map[string]int64{"first": q.First, "last": q.Last, "end": q.End}[field]
+		d.wrong(field, fmt.Sprintf("%d is no time for it: sent %d, first %d, last %d, end %d", at, q.Sent, q.First, q.Last, q.End), "")
+	default:
+		d.wrong(field, fmt.Sprintf("%d cannot be", reflect.Indirect(reflect.ValueOf(*q).Field(jsonNames(reflect.TypeFor[Request]()).index[field])).Int()), "")
+	}
+	return d
+}
+
+// readSeries reads series.jsonl. It may be empty where nobody was observed.
+func readSeries(files fs.FS, name string, mayBeEmpty bool) ([]Sample, error) {
+	in, err := openEither(files, &name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.close()
+	var all []Sample
+	t := &lineTeller{file: name}
+	quick := newQuickLook()
+	for t.more() {
+		line, ok := in.whole(t)
+		if !ok {
+			break
+		}
+		s := Sample{T: unsaid, Name: unsaidText}
+		if !quick.read(line, &s) || s.Name == unsaidText || s.Client != nil || s.wrong() {
+			s = Sample{}
+			d := decodeJSON(line, in.line, &s)
+			d.checkSample(&s)
+			t.take(d)
+		}
+		all = append(all, s)
+	}
+	if in.line == 0 && len(t.mistakes) == 0 && !mayBeEmpty {
+		return nil, badFile(name, "is empty", "episode.json says that there were samples")
+	}
+	return all, t.err()
+}
+
+// wrong reports whether a sample cannot be.
+func (s *Sample) wrong() bool {
+	return s.T < 0 || s.T > latestStamp || s.Took < 0 || s.Took > latestStamp || !slices.Contains(sources(), s.Source) || s.mixed()
+}
+
+// mixed reports whether a sample is not that of its source alone, or a gap.
+func (s *Sample) mixed() bool {
+	is := func(kind string) bool { return s.Gap == "" && s.Source == kind }
+	return is(SourceWorker) != (s.Worker != nil) || is(SourceGPU) != (s.GPU != nil) || is(SourceNode) != (s.Node != nil) ||
+		is(SourceFrontend) != (s.Frontend != nil) || is(SourceClient) != (s.Client != nil)
+}
+
+func (d *document) checkSample(s *Sample) {
+	d.word("source", s.Source, sources())
+	for field, at := range map[string]int64{"t": s.T, "took": s.Took} {
+		if d.sound(field) && (at < 0 || at > latestStamp) {
+			d.wrong(field, fmt.Sprintf("%d cannot be", at), "")
+		}
+	}
+	if len(d.mistakes) == 0 && s.mixed() {
+		d.wrong("source", fmt.Sprintf("want the sample of a %s and nothing else, or a gap", s.Source), "")
+	}
+}

@@ -1,0 +1,117 @@
+package spec
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The units of a constraint.
+const (
+	UnitTokens       = "tokens/s"
+	UnitTokensPerGPU = "tokens/s/GPU"
+	UnitMS           = "ms"
+	UnitS            = "s"
+)
+
+// DefaultTolerance is the share by which a figure may miss a constraint that says
+// none: the tenth that the published gate allows.
+const DefaultTolerance = 0.10
+
+// mostTolerance is what no tolerance goes beyond: half of what is wanted is not it.
+const mostTolerance = 0.5
+
+// figure is a constraint that a measured figure is held against.
+type figure struct {
+	name       string
+	comparator string // the only one that has a meaning
+	units      []unit // the first is the canonical one, and the default
+	example    string
+}
+
+// unit is one in which a figure may be written.
+type unit struct {
+	name   string
+	times  float64 // to the canonical one
+	perGPU bool    // and times the GPUs
+}
+
+func figures() []figure {
+	return []figure{
+		{ConstraintThroughput, ">=", []unit{{UnitTokens, 1, false}, {UnitTokensPerGPU, 1, true}}, `">= 50000"`},
+		{ConstraintTTFT, "<=", []unit{{UnitMS, 1, false}, {UnitS, 1000, false}}, `"<= 2000"`},
+	}
+}
+
+func figureNamed(name string) (figure, bool) {
+	for _, f := range figures() {
+		if f.name == name {
+			return f, true
+		}
+	}
+	return figure{}, false
+}
+
+func figureNames() []string {
+	var all []string
+	for _, f := range figures() {
+		all = append(all, f.name)
+	}
+	return all
+}
+
+// unitNamed finds a unit of the figure; "" is the canonical one.
+func (f figure) unitNamed(name string) (unit, bool) {
+	if name == "" {
+		return f.units[0], true
+	}
+	for _, u := range f.units {
+		if u.name == name {
+			return u, true
+		}
+	}
+	return unit{}, false
+}
+
+func (f figure) unitNames() []string {
+	var all []string
+	for _, u := range f.units {
+		all = append(all, u.name)
+	}
+	return all
+}
+
+var comparison = regexp.MustCompile(`^\s*([<>=!~^]*)\s*(.*?)\s*$`)
+
+// comparators are those that recipes know; most figures take one of them alone.
+func comparators() []string { return []string{">=", "<=", ">", "<", "==", "!="} }
+
+// compared takes a wanted value apart: its comparator, if it has one, and the rest.
+func compared(value string) (comparator, rest string) {
+	parts := comparison.FindStringSubmatch(value)
+	if parts == nil { // a line break
+		return "", value
+	}
+	return parts[1], parts[2]
+}
+
+var decimal = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+
+// amount is a number in decimal digits.
+func amount(text string) (float64, bool) {
+	if !decimal.MatchString(text) {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil && !math.IsInf(v, 0)
+}
+
+// leadingAmount is the number that a text begins with, and what follows it.
+func leadingAmount(text string) (number, rest string) {
+	end := strings.IndexFunc(text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' && r != ',' && r != '_' })
+	if end < 0 {
+		end = len(text)
+	}
+	return strings.NewReplacer(",", "", "_", "").Replace(text[:end]), strings.TrimSpace(text[end:])
+}

@@ -1,0 +1,66 @@
+package stats
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// MeanInterval is the mean with Student's t interval, which holds for values that
+// are independent and near normal: means of batches, not requests. With fewer
+// than two values, or a confidence that does not lie between 0 and 1, the bounds
+// are NaN; with none, or one that is no finite number, the mean is too.
+func MeanInterval(x []float64, confidence float64) (mean, low, high float64) {
+	if !allFinite(x) {
+		return math.NaN(), math.NaN(), math.NaN()
+	}
+	mean = Mean(x)
+	if len(x) < 2 || !share(confidence) {
+		return mean, math.NaN(), math.NaN()
+	}
+	n := float64(len(x))
+	t := settled(-distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1 - confidence) / 2))
+	// Std divides by n, the interval wants n-1: s/√n is Std/√(n-1).
+	half := float64(t * (Std(x) / math.Sqrt(n-1)))
+	return mean, mean - half, mean + half
+}
+
+// ClopperPearson is the exact interval of a share of which k were seen in n
+// independent trials. It holds for every true share, at the price of being wider
+// than it must be for most. Both bounds are NaN unless 0 <= k <= n, n > 0 and the
+// confidence lies between 0 and 1.
+func ClopperPearson(k, n int, confidence float64) (low, high float64) {
+	if n < 1 || k < 0 || k > n || !share(confidence) {
+		return math.NaN(), math.NaN()
+	}
+	tail := float64((1 - confidence) / 2)
+	seen, rest := float64(k), float64(n-k)
+	high = 1
+	if k > 0 {
+		low = settled(distuv.Beta{Alpha: seen, Beta: rest + 1}.Quantile(tail))
+	}
+	if k < n {
+		// The upper tail of a share is the lower one of its rest, which keeps its
+		// digits where 1-tail would not.
+		high = settled(1 - distuv.Beta{Alpha: rest, Beta: seen + 1}.Quantile(tail))
+	}
+	return low, high
+}
+
+// GammaRate is what n events in a time t say of a Poisson rate, when nothing was
+// known before (Jeffreys' prior): mean and central interval of the posterior
+// Gamma(n+½, t). N need not be whole. All three are NaN when n is negative, t not
+// above 0, either infinite or no number; the bounds also when the confidence does
+// not lie between 0 and 1.
+func GammaRate(n, t, confidence float64) (mean, low, high float64) {
+	if !notNegative(n) || !positive(t) {
+		return math.NaN(), math.NaN(), math.NaN()
+	}
+	mean = (n + 0.5) / t
+	if !share(confidence) {
+		return mean, math.NaN(), math.NaN()
+	}
+	rate := distuv.Gamma{Alpha: n + 0.5, Beta: t}
+	tail := float64((1 - confidence) / 2)
+	return mean, settled(rate.Quantile(tail)), settled(rate.Quantile(1 - tail))
+}
