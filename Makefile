@@ -100,8 +100,8 @@ fmt: ## format the code
 docs: ## write docs/reference anew from the commands
 	go test ./internal/cli -run '^TestReferenceIsUpToDate$$' -update
 
-demo: build ## see it work: load an embedded endpoint
-	bin/aicr bench --demo
+demo: build ## see it work: a PASS over real HTTP, then a PASS and a FAIL of eight simulated GPUs; some 70 s
+	@hack/demo/demo.sh bin/aicr
 
 bench: build ## measure what the simulator costs, then the engine beside a raw drain and the peers installed
 	go test -run '^$$' -bench Episode -benchtime 20x ./internal/sim

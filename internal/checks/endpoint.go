@@ -82,7 +82,7 @@ type Endpoint struct {
 // nothing. The run's clock starts here.
 func NewEndpoint(o EndpointOptions) (*Endpoint, error) {
 	var wrong []error
-	e := &Endpoint{begun: time.Now(), names: &names{given: o.Names, learned: map[string]string{}}, told: map[string]bool{}}
+	e := &Endpoint{begun: time.Now(), names: &names{given: o.Names, learned: map[string]string{}, last: map[string]string{}}, told: map[string]bool{}}
 	o.AnswerWithin = cmp.Or(o.AnswerWithin, defaultAnswerWithin)
 	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	o.Period = cmp.Or(o.Period, defaultPeriod)

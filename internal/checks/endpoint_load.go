@@ -274,12 +274,17 @@ func (e *Endpoint) audit(c *spec.BenchClient, res *load.Result) {
 	for r := range res.Log.All() {
 		refused = refused || r.Class == load.Connect && !r.Has(load.Exhausted)
 	}
+	// The lag is the judge's to weigh, by the plan's limit: the engine's own is that of
+	// a report of latencies.
+	c.StampLag, c.StampLagBy, c.SendLateness = spread(a.StampLag), a.LagBy, spread(a.Lateness)
+	limits, _ := spec.DefaultThresholds(spec.ProfileStandard)
+	c.Reasons = judge.Audit(c, &limits)
 	if refused {
 		c.Reasons = slices.DeleteFunc(c.Reasons, func(r spec.BenchReason) bool { return r.ID == "client/under-driven" })
 		c.InFlight, c.Little = number(a.InFlight), number(a.Little)
 	}
 	for _, r := range a.Reasons {
-		if !slices.ContainsFunc(c.Reasons, func(known spec.BenchReason) bool { return known.ID == r.ID }) {
+		if r.ID != "client/late" && !slices.ContainsFunc(c.Reasons, func(known spec.BenchReason) bool { return known.ID == r.ID }) {
 			c.Reasons = append(c.Reasons, spec.BenchReason{ID: r.ID, Text: r.Text, Hint: r.Hint})
 		}
 	}
@@ -287,7 +292,6 @@ func (e *Endpoint) audit(c *spec.BenchClient, res *load.Result) {
 		c.Reasons = append(c.Reasons, e.o.Audit()...)
 	}
 	c.Valid = len(c.Reasons) == 0
-	c.StampLag, c.StampLagBy, c.SendLateness = spread(a.StampLag), a.LagBy, spread(a.Lateness)
 	c.GCPauses, c.GCPauseMaxMS, c.SchedLatencyP99MS = a.GCPauses, milliseconds(a.GCPauseMax), milliseconds(a.SchedLag)
 	c.CPUSeconds, c.Cores, c.CPUPressure = a.CPU.Seconds(), a.Cores, a.CPUPressure
 	if t := a.Throttled; t != nil {

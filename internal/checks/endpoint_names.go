@@ -18,6 +18,7 @@ import (
 type names struct {
 	given   map[string]string // by id or host:port
 	learned map[string]string // by id: those that labels give
+	last    map[string]string // by host:port: who answered there last, and is meant when nobody does
 }
 
 // ofID names the worker that an answer names.
@@ -29,6 +30,9 @@ func (n *names) ofID(id uint64) string {
 // ofPage names who is on a page: by the name that it goes by there, which may be
 // followed by an engine's number, and by where the page is.
 func (n *names) ofPage(name, instance string) string {
+	if name == "" || name == instance {
+		name = cmp.Or(n.last[instance], name)
+	}
 	head, engine := name, ""
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		head, engine = name[:i], name[i:]
@@ -68,7 +72,7 @@ func (e *Endpoint) pages(ctx context.Context) []page {
 		asking.Go(func() {
 			samples, err := s.Reader.Read(ctx)
 			found[i].name = e.names.ofPage(s.Labels.Name, s.Instance)
-			found[i].joined = e.names.given[s.Instance] != ""
+			found[i].joined = e.names.given[s.Instance] != "" || e.names.last[s.Instance] != ""
 			if err != nil {
 				found[i].why = e.clean(err.Error())
 				return
@@ -90,6 +94,7 @@ func (e *Endpoint) pages(ctx context.Context) []page {
 		} else {
 			found[i].name = id
 		}
+		e.names.last[workers[i].Instance] = found[i].name
 	}
 	return found
 }

@@ -21,6 +21,10 @@ type KneePlan struct {
 	ReferenceS float64       // of each episode at the proposed point
 	Budget     time.Duration // for all of it once the target can be loaded
 	From       string        // what a reference is said to be of
+
+	// OwnSentinel says that the point's sentinel was asked for; otherwise the
+	// reference has the one that a run at the proposed point will have.
+	OwnSentinel bool
 }
 
 // The stages of a search.
@@ -335,8 +339,11 @@ func (s *sweep) reference(ctx context.Context) error {
 func (s *sweep) load(ctx context.Context, stage string, inFlight int, lasts float64) (judge.KneeLevel, error) {
 	point := s.plan.Point
 	point.Workers, point.Concurrency, point.DurationS = s.found.GPUs, inFlight, lasts
-	if stage == KneeStageLevel {
+	switch {
+	case stage == KneeStageLevel:
 		point.SentinelRate = 0
+	case !s.plan.OwnSentinel:
+		point.SentinelRate = SentinelFor(inFlight)
 	}
 	s.follow.Loading(stage, inFlight, lasts)
 	s.loads++

@@ -95,7 +95,7 @@ func (f *followedKnee) Measured(stage string, _ judge.KneeLevel, _ *judge.Knee) 
 func kneePlan(workers int) *KneePlan {
 	t, _ := spec.DefaultThresholds(spec.ProfileStandard)
 	return &KneePlan{Point: spec.OperatingPoint{Workers: workers, RampS: 1, InputTokens: 16, OutputTokens: 16, SentinelRate: 10}, Thresholds: t,
-		First: 4, Most: 256, LevelS: 6, ReferenceS: 10, Budget: 10 * time.Minute, From: "a test"}
+		First: 4, Most: 256, LevelS: 6, ReferenceS: 10, Budget: 10 * time.Minute, From: "a test", OwnSentinel: true}
 }
 
 func bent() *bentFleet { return &bentFleet{base: 1e-2, slope: 1e-4, tokens: 16} } // 1 % of its knee is 1.15 in flight

@@ -129,3 +129,17 @@ func (r *run) episode(ctx context.Context, number int, point spec.OperatingPoint
 	r.judged.Add(e)
 	return nil
 }
+
+// The sentinel is a hundredth of what is in flight, a second: it must not be the load
+// itself.
+const (
+	mostSentinel  = 10.0
+	leastSentinel = 0.5
+	sentinelShare = 0.01
+)
+
+// SentinelFor is how many requests a second an open loop sends beside so many in
+// flight, where nothing else is asked for.
+func SentinelFor(inFlight int) float64 {
+	return min(mostSentinel, max(leastSentinel, sentinelShare*float64(inFlight)))
+}

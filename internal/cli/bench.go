@@ -90,7 +90,7 @@ func exitOf(verdict spec.State) error {
 		return nil
 	case spec.Fail:
 		return Failed
-	case spec.Invalid, spec.Inconclusive, spec.Skip:
+	case spec.Invalid, spec.Inconclusive, spec.Skip, spec.NotJudged:
 	}
 	return Unmeasured
 }

@@ -29,7 +29,7 @@ func writeBench(b *bytes.Buffer, d *spec.Bench, paint palette) {
 		word = paint.green
 	case spec.Fail, spec.Invalid:
 		word = paint.red
-	case spec.Inconclusive, spec.Skip:
+	case spec.Inconclusive, spec.Skip, spec.NotJudged:
 	}
 	verdict := string(d.Verdict)
 	hang := len(verdict) + 2

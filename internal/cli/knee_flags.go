@@ -54,7 +54,7 @@ func (o *kneeOptions) define(cmd *cobra.Command) {
 		alias(f, "prompt-output-tokens-mean", "osl", "output-tokens-mean")
 		f.Int64Var(&t.point.entries, "num-dataset-entries", 0, "recycle `N` prompts, which a prefix cache will know; 0: every prompt is unique")
 		alias(f, "num-dataset-entries", "num-prompts", "conversation-num")
-		f.Float64Var(&t.point.sentinel, "sentinel-rate", usualSentinel, "beside the load of the reference, send `N` requests a second on a fixed schedule, as validate does")
+		f.Float64Var(&t.point.sentinel, "sentinel-rate", 0, "beside the load of the reference, send `N` requests a second on a fixed schedule (default: as validate does, a hundredth of what is in flight, from 0.5 to 10)")
 	})
 	section(cmd, "Search", func(f *pflag.FlagSet) {
 		f.IntVar(&o.first, "first-per-gpu", 8, "begin with `N` requests in flight for each GPU")
@@ -197,6 +197,6 @@ func (j *kneeJob) makePlan(seeded bool) {
 		from = "the simulator, " + j.named.Metadata.Name
 	}
 	j.validateJob.plan = &spec.Plan{Point: point, Seed: t.seed, Thresholds: thresholds}
-	j.plan = &checks.KneePlan{Point: point, Thresholds: thresholds, First: o.first, Most: o.most,
+	j.plan = &checks.KneePlan{Point: point, OwnSentinel: j.app.settings.of("sentinel-rate").Source != FromDefault, Thresholds: thresholds, First: o.first, Most: o.most,
 		LevelS: time.Duration(o.level).Seconds(), ReferenceS: time.Duration(o.reference).Seconds(), Budget: time.Duration(o.budget), From: from}
 }

@@ -74,7 +74,7 @@ func sweptKnee(t *testing.T, s *spec.Scenario, seed uint64) *checks.KneeFound {
 	t.Helper()
 	thresholds, _ := spec.DefaultThresholds(spec.ProfileStandard)
 	found, err := checks.FindKnee(t.Context(), &checks.KneePlan{Thresholds: thresholds, First: 8, Most: 1024, LevelS: 10, ReferenceS: 20, Budget: 10 * time.Minute,
-		Point: spec.OperatingPoint{Workers: s.Fleet.Workers, RampS: 2, InputTokens: s.Load.InputTokens, OutputTokens: s.Load.OutputTokens, Prompts: "unique", SentinelRate: 10}},
+		Point: spec.OperatingPoint{Workers: s.Fleet.Workers, RampS: 2, InputTokens: s.Load.InputTokens, OutputTokens: s.Load.OutputTokens, Prompts: "unique", SentinelRate: 10}, OwnSentinel: true},
 		&virtualFleet{scenario: s, seed: seed}, noKneeFollower{})
 	if err != nil {
 		t.Fatal(err)

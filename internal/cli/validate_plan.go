@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"aicr/internal/checks"
 	"aicr/internal/spec"
 	"aicr/internal/stats"
 )
@@ -104,12 +105,6 @@ const (
 	usualTokens = 128
 	usualRamp   = 2 * time.Second
 
-	// The sentinel is a hundredth of what is in flight, a second: it must not be the
-	// load itself.
-	usualSentinel = 10.0
-	leastSentinel = 0.5
-	sentinelShare = 0.01
-
 	classicPerGPU      = 256
 	classicPrompts     = 100
 	classicRequests    = 1000 // at least
@@ -149,7 +144,7 @@ func (p *planner) point(profile string, f pointFlags) spec.OperatingPoint {
 	entries := settleInput(p, "num-dataset-entries", f.entries, usual.entries, r.entries, s.entries)
 	users := perGPU * max(1, workers)
 	if !classic {
-		usual.sentinel = min(usualSentinel, max(leastSentinel, sentinelShare*float64(users)))
+		usual.sentinel = checks.SentinelFor(users)
 	}
 	point := spec.OperatingPoint{Workers: workers, Concurrency: users, RampS: time.Duration(ramp).Seconds(),
 		InputTokens: input, OutputTokens: output, Prompts: spec.Prompts(entries).String(),

@@ -97,14 +97,15 @@ func (j *validateJob) serve(ctx context.Context, o *checks.EndpointOptions) (end
 	o.Target = load.TargetOptions{URL: "http://" + at, Endpoint: workload.Chat, UserAgent: "aicr/" + j.app.env.Build.Version}
 	o.Model, o.Names = servedModel, map[string]string{}
 	o.Sources = append(o.Sources, observe.Frontend(client, "http://"+at+"/metrics"))
-	for i, w := range fleet.Snapshot().Workers {
+	seen := fleet.Snapshot()
+	for i, w := range seen.Workers {
 		at, err := house.serve(host, 0, server.Worker(i))
 		if err != nil {
 			return nil, err
 		}
 		name := strconv.Itoa(i)
 		o.Names[strconv.FormatUint(w.ID, 10)], o.Names[at] = name, name
-		o.Sources = append(o.Sources, observe.Worker(client, "http://"+at+"/metrics", observe.Labels{}))
+		o.Sources = append(o.Sources, observe.Worker(client, "http://"+at+"/metrics", observe.Labels{GPU: seen.GPUs[i].UUID}))
 	}
 	for _, page := range []struct {
 		h      http.Handler

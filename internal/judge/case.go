@@ -362,7 +362,9 @@ func (ev *Evidence) capability() spec.Ledger {
 	}
 	t := ev.tests
 	var parts []string
-	if ref := ev.plan.Reference; ref != nil {
+	if ref := ev.plan.Reference; ev.overall.n == 0 {
+		parts = append(parts, "throughput: not measured, no episode had enough time without a stall")
+	} else if ref != nil {
 		l.State = t.capacityState()
 		parts = append(parts, fmt.Sprintf("throughput %.2f of the reference (%s tokens/s)", ev.ratio(), grouped(ev.overall.value)))
 	} else if ev.floor != nil {

@@ -18,12 +18,20 @@ func classic(ev *Evidence) *spec.Verdict {
 	if len(all) == 0 {
 		v.Verdict, v.Reason = spec.Inconclusive, "nothing was loaded"
 		for _, f := range findings(ev) {
-			if f.Severity == spec.SeverityFail || f.ID == "cluster/no-free-gpus" {
+			if f.Severity != spec.SeverityNote || f.ID == "cluster/no-free-gpus" {
 				v.Findings = append(v.Findings, f)
 			}
 		}
 		if len(v.Findings) > 0 {
-			v.Verdict, v.Reason = spec.Fail, v.Findings[0].Summary
+			v.Reason = v.Findings[0].Summary
+			switch v.Findings[0].Severity {
+			case spec.SeverityFail:
+				v.Verdict = spec.Fail
+			case spec.SeverityInvalid:
+				v.Verdict = spec.Invalid
+			default:
+				v.Verdict = spec.Skip
+			}
 		} else if ev.start.notServed != nil {
 			v.Verdict, v.Reason = spec.Fail, "the endpoint never served"
 		}

@@ -62,7 +62,7 @@ func findings(ev *Evidence) []spec.Finding {
 	for _, d := range diagnoses() {
 		for _, f := range d.look(ev) {
 			f.ID = d.id
-			f.Workers, f.GPUs = orderly(f.Workers), f.GPUs[:len(f.GPUs):len(f.GPUs)]
+			f.Workers = orderly(f.Workers)
 			if f.Evidence == nil {
 				f.Evidence = []string{}
 			}

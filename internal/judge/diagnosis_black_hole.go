@@ -48,6 +48,11 @@ func holes(d *digest) []string {
 	if e.burst == 0 {
 		return nil
 	}
+	for w, n := range e.refused {
+		if n >= leastBurst && float64(n) >= mostOnOne*float64(e.fast) {
+			return []string{w} // they say themselves whose they were
+		}
+	}
 	total := 0
 	for _, n := range e.named {
 		total += n

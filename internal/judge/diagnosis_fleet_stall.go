@@ -28,7 +28,11 @@ func fleetStands(ev *Evidence) []spec.Finding {
 	if n > 1 {
 		times = fmt.Sprintf("%d times", n)
 	}
-	f.Summary = fmt.Sprintf("the whole fleet stood still %s in %.1f min of load, for up to %d s", times, ev.tests.minutes, longest)
+	who := "the whole fleet"
+	if !ev.toldApart() {
+		who = "the fleet, or a part of it," // a share of the streams was held up, and nobody tells whose
+	}
+	f.Summary = fmt.Sprintf("%s stood still %s in %.1f min of load, for up to %d s", who, times, ev.tests.minutes, longest)
 	if ev.gates() && ev.tests.rateState() == spec.Fail {
 		f.Severity = spec.SeverityFail
 	}

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 
 	"aicr/internal/spec"
 )
@@ -29,10 +30,8 @@ func gpuBroken(ev *Evidence) []spec.Finding {
 			workers[g.name] = g.worker
 			say := func(fail bool, format string, args ...any) {
 				words := fmt.Sprintf(format, args...)
-				for _, w := range s.words {
-					if w == words {
-						return
-					}
+				if slices.Contains(s.words, words) {
+					return
 				}
 				s.words, s.fail = append(s.words, words), s.fail || fail
 			}

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"strings"
 
 	"aicr/internal/spec"
 )
@@ -22,7 +23,7 @@ func startTimeout(ev *Evidence) []spec.Finding {
 		Evidence: []string{clip(e.Text)},
 		Advice:   []string{"look at the frontend's log, and at what it lists: curl URL/v1/models", "kubectl get pods -o wide: are all workers ready?"}}
 	for _, a := range ev.start.answers {
-		if a.Text != "" {
+		if a.Text != "" && !strings.Contains(e.Text, a.Text) {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s", workerOrNobody(a.Worker), clip(a.Text)))
 		}
 	}

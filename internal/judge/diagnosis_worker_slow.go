@@ -12,7 +12,7 @@ import (
 func workerSlow(ev *Evidence) []spec.Finding {
 	slow, suspects := ev.tests.slowWorkers()
 	if len(slow) == 0 && (len(suspects) == 0 || !ev.tests.enough()) {
-		return nil
+		return sentLess(ev)
 	}
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh, Workers: slow,
 		Advice: []string{"compare the GPU's clocks, power and PCIe link with its peers': nvidia-smi -q -d CLOCK,POWER,PERFORMANCE -i GPU", "aicr bench --url URL straight at the worker and at a peer",
@@ -21,18 +21,36 @@ func workerSlow(ev *Evidence) []spec.Finding {
 		f.Severity, f.Confidence, f.Workers = spec.SeverityNote, spec.ConfidenceLow, suspects
 	}
 	f.GPUs = ev.gpusOf(f.Workers)
-	least := math.Inf(1)
+	share, speed := math.NaN(), math.NaN()
 	for _, w := range f.Workers {
-		s := ev.shares[w]
-		least = min(least, mean(s))
-		f.Evidence = append(f.Evidence, fmt.Sprintf("worker %s made %.2f of a fair share of the tokens (%d of %d episodes below %.2f or slow for each request)", w, mean(s),
-			ev.tests.slow[w], ev.tests.episodes, ev.th.PeerShare))
+		text := fmt.Sprintf("worker %s was slow in %d of %d episodes", w, ev.tests.slow[w], ev.tests.episodes)
+		if s := ev.shares[w]; len(s) > 0 {
+			text += fmt.Sprintf(", it made %.2f of a fair share of the tokens", mean(s))
+			share = minKnown(share, mean(s))
+		}
+		if s := ev.speeds[w]; len(s) > 0 {
+			text += fmt.Sprintf(", %.2f of its peers' speed for each request", mean(s))
+			speed = minKnown(speed, mean(s))
+		}
+		f.Evidence = append(f.Evidence, text)
 		if text := ev.beside(w); text != "" {
 			f.Evidence = append(f.Evidence, text)
 		}
 	}
-	f.Summary = fmt.Sprintf("%s %s slow: %.2f of a fair share of the tokens", several("worker", f.Workers), verb(len(f.Workers), "is", "are"), least)
+	f.Summary = fmt.Sprintf("%s %s slow: ", several("worker", f.Workers), verb(len(f.Workers), "is", "are"))
+	if !math.IsNaN(share) {
+		f.Summary += fmt.Sprintf("%.2f of a fair share of the tokens", share)
+	} else {
+		f.Summary += fmt.Sprintf("%.2f of its peers' speed for each request", speed)
+	}
 	return []spec.Finding{f}
+}
+
+func minKnown(a, b float64) float64 {
+	if math.IsNaN(a) || b < a {
+		return b
+	}
+	return a
 }
 
 // beside compares a worker with its peers in the last episode: by what it makes of
@@ -70,4 +88,26 @@ func appendKnown(to []float64, v float64) []float64 {
 		return to
 	}
 	return append(to, v)
+}
+
+// sentLess notes workers that are as fast as their peers and get next to nothing,
+// where no prefix cache explains it: somebody should know.
+func sentLess(ev *Evidence) []spec.Finding {
+	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceMedium,
+		Advice: []string{"look at the router: does it know the worker, and how does it choose?"}}
+	for w, s := range ev.shares {
+		if len(s) >= ev.th.MinEpisodes && mean(s) < ev.th.StarvedShare && ev.starved[w] == 0 {
+			f.Workers = append(f.Workers, w)
+		}
+	}
+	if len(f.Workers) == 0 {
+		return nil
+	}
+	f.Workers = orderly(f.Workers)
+	f.GPUs = ev.gpusOf(f.Workers)
+	for _, w := range f.Workers {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("worker %s made %.2f of a fair share of the tokens", w, mean(ev.shares[w])))
+	}
+	f.Summary = fmt.Sprintf("%s %s less than half of a fair share, and what they get they serve as fast as their peers", several("worker", f.Workers), verb(len(f.Workers), "gets", "get"))
+	return []spec.Finding{f}
 }

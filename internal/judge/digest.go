@@ -108,6 +108,7 @@ type errorDigest struct {
 	burst   int // the most of those in a second
 	empty   []string
 	named   map[string]int // of those that were with a worker
+	refused map[string]int // of the fast ones
 	example string
 }
 
@@ -118,6 +119,10 @@ func digestOf(p *spec.Plan, r *spec.EpisodeRecord, past *past) *digest {
 	d := &digest{number: e.Number, point: e.Point, loadedS: e.LoadedS, client: auditAnew(e.Client, th), throughput: notMeasured(), ttft: notMeasured(),
 		ttft50: math.NaN(), ttftGross: math.NaN(), gross: math.NaN(), inputMean: math.NaN(), outputMean: math.NaN(), cached: math.NaN()}
 	loadS := e.LoadedS
+	if !(loadS >= 0 && loadS <= longestEpisode) {
+		loadS = 0 // whatever that was, it is not known
+	}
+	d.loadedS = loadS
 	t := newTimeline(r, loadS)
 	d.named, d.told, d.unjoined = t.named, t.told, t.unjoined
 	d.stalls = standstills(t, r, past, th)
@@ -139,6 +144,9 @@ func digestOf(p *spec.Plan, r *spec.EpisodeRecord, past *past) *digest {
 	}
 	return d
 }
+
+// longestEpisode is how long an episode can be, in seconds: a day.
+const longestEpisode = 86400
 
 // cut says which seconds are steady and free of stalls.
 func (d *digest) cut(t *timeline, r *spec.EpisodeRecord, th *spec.Thresholds) (clean []bool) {
@@ -203,7 +211,7 @@ func (d *digest) capability(t *timeline, r *spec.EpisodeRecord, clean []bool, p 
 		d.batchS *= 2
 		d.batches, d.allBatches = batches(t.fleet, clean, int(d.cutS), int(d.batchS))
 	}
-	if len(d.batches) > 0 {
+	if len(d.batches) > 0 && len(r.Requests) > 0 {
 		mean, low, high := stats.MeanInterval(d.batches, confidence)
 		if len(d.batches) == 1 {
 			mean = d.batches[0]
@@ -506,7 +514,7 @@ func (d *digest) served(r *spec.EpisodeRecord, th *spec.Thresholds) {
 // fails fast draws every request.
 func (d *digest) failures(t *timeline, r *spec.EpisodeRecord) {
 	e := &d.errors
-	e.classes, e.named = map[string]int{}, map[string]int{}
+	e.classes, e.named, e.refused = map[string]int{}, map[string]int{}, map[string]int{}
 	var took []float64
 	for i := range r.Requests {
 		if q := &r.Requests[i]; served(q) {
@@ -534,6 +542,9 @@ func (d *digest) failures(t *timeline, r *spec.EpisodeRecord) {
 		}
 		if q.Tokens == 0 && (math.IsNaN(usual) || float64(q.End-q.Sent) < usual) {
 			e.fast++
+			if q.Worker != "" {
+				e.refused[q.Worker]++
+			}
 			if k >= 0 && k < t.seconds {
 				refused[k]++
 			}

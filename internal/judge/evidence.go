@@ -23,6 +23,7 @@ type Evidence struct {
 	floor    *spec.Constraint
 	guardMS  float64 // the TTFT guardrail
 
+	speeds      map[string][]float64
 	elasticity  float64 // NaN: not measured
 	throughputs []float64
 	overall     figure // tokens/s, over the episodes
@@ -78,7 +79,7 @@ func startOf(events []spec.Event) start {
 // evidenceOf weighs what there is.
 func evidenceOf(p *spec.Plan, events []spec.Event, half *digest, all []*digest) *Evidence {
 	ev := &Evidence{plan: p, th: &p.Thresholds, start: startOf(events), half: half, tests: newSequence(p), guardMS: p.Thresholds.TTFTGuardrailMS,
-		elasticity: math.NaN(), overall: notMeasured(), shares: map[string][]float64{}, starved: map[string]int{}}
+		elasticity: math.NaN(), overall: notMeasured(), shares: map[string][]float64{}, speeds: map[string][]float64{}, starved: map[string]int{}}
 	for i := range p.Constraints {
 		switch c := &p.Constraints[i]; c.Name {
 		case spec.ConstraintThroughput:
@@ -96,7 +97,7 @@ func evidenceOf(p *spec.Plan, events []spec.Event, half *digest, all []*digest) 
 		ev.tests.add(ev.reading(d))
 	}
 	ev.overall = over(ev.throughputs)
-	if half != nil && len(ev.episodes) > 0 && half.client.Valid {
+	if half != nil && len(ev.episodes) > 0 && half.comparable(ev.th) && ev.episodes[0].comparable(ev.th) {
 		ev.elasticity = elasticity(half, ev.episodes[0])
 	}
 	return ev
@@ -120,6 +121,17 @@ func over(values []float64) figure {
 	}
 	mean, low, high := stats.MeanInterval(values, confidence)
 	return figure{mean, low, high, len(values)}
+}
+
+// comparable says whether an episode's throughput is that of the whole fleet at its
+// load: with a worker gone, or errors, it is that of something else.
+func (d *digest) comparable(th *spec.Thresholds) bool {
+	for _, w := range d.workers {
+		if w.absent == left {
+			return false
+		}
+	}
+	return d.client.Valid && d.judgeable(th) && float64(d.errors.failed) <= th.ErrorShare*float64(d.requests.Sent)
 }
 
 // elasticity is by how much throughput still rises with load: below the knee it is
@@ -182,6 +194,7 @@ func (ev *Evidence) peers(d *digest) []string {
 	var slow []string
 	for _, w := range among {
 		speed := d.speed(w, among)
+		ev.speeds[w.name] = appendKnown(ev.speeds[w.name], speed)
 		share := math.NaN()
 		if shared {
 			share = tokens(w) / total * float64(len(among))

@@ -137,7 +137,14 @@ func (ev *Evidence) figures() []spec.Figure {
 	}
 	if len(sentinel) > 0 {
 		slices.Sort(sentinel)
-		say("sentinel-ttft-p99", figure{stats.PercentileNearest(sentinel, 99), math.NaN(), math.NaN(), len(sentinel)}, "ms", "open loop, from the intended send")
+		lost := 0
+		for _, v := range sentinel {
+			if math.IsInf(v, 1) {
+				lost++
+			}
+		}
+		say("sentinel-ttft-p99", figure{stats.PercentileNearest(sentinel, 99), math.NaN(), math.NaN(), len(sentinel)}, "ms",
+			fmt.Sprintf("open loop, from the intended send; %d of %d never answered", lost, len(sentinel)))
 	}
 	if !math.IsNaN(ev.elasticity) {
 		say("elasticity", figure{ev.elasticity, math.NaN(), math.NaN(), 2}, "", "throughput at half the load against the first episode")

@@ -32,7 +32,9 @@ func (c *Case) AddFigures(f Figures) {
 	}
 	d.client.Valid = true // unless it is known better
 	if !math.IsNaN(f.InFlight) {
-		d.client = auditAnew(spec.BenchClient{InFlightAsked: c.plan.Point.Concurrency, InFlight: number(f.InFlight)}, &c.plan.Thresholds)
+		d.client = spec.BenchClient{InFlightAsked: c.plan.Point.Concurrency, InFlight: number(f.InFlight)}
+		d.client.Reasons = Audit(&d.client, &c.plan.Thresholds)
+		d.client.Valid = len(d.client.Reasons) == 0
 	}
 	c.all = append(c.all, d)
 }

@@ -37,7 +37,7 @@ func (s *standstill) overlaps(o *standstill, slack int) bool {
 func standstills(t *timeline, r *spec.EpisodeRecord, past *past, th *spec.Thresholds) []standstill {
 	f := &finder{t: t, th: th, past: past, least: max(1, int(math.Ceil(th.StallS)))}
 	f.usual(r)
-	fleet := f.fleet()
+	fleet := f.fleet(r)
 	workers := f.workers()
 	held := f.heldUp(r)
 	return f.settle(fleet, workers, held)
@@ -127,9 +127,13 @@ const nothingMade = 0.05
 
 // fleet is where the client got next to nothing though it awaited as much as ever,
 // and no prompts were being read either.
-func (f *finder) fleet() []standstill {
+func (f *finder) fleet(r *spec.EpisodeRecord) []standstill {
 	t := f.t
+	first := f.firstToken(r)
 	return f.stretches(func(k int) verdictOfSecond {
+		if k < first {
+			return fine
+		}
 		awaited := math.Min(1, t.inFlight[k]/max(1, f.asked))
 		switch {
 		case awaited < 0.5 || f.good <= 0 && f.past.fleet <= 0:
@@ -143,6 +147,23 @@ func (f *finder) fleet() []standstill {
 		}
 		return fine
 	})
+}
+
+// firstToken is the second of the episode's first token, as far as waiting for it is
+// no more than waiting for any: how long that is is no matter of stalls.
+func (f *finder) firstToken(r *spec.EpisodeRecord) int {
+	first := int64(math.MaxInt64)
+	var waits []float64
+	for i := range r.Requests {
+		if q := &r.Requests[i]; q.First > 0 {
+			first = min(first, q.First)
+			waits = append(waits, float64(q.First-q.Sent))
+		}
+	}
+	if len(waits) == 0 || float64(first) > 2*median(waits) {
+		return 0
+	}
+	return int(first / second)
 }
 
 // verdictOfSecond is what one second says.
@@ -160,15 +181,17 @@ const (
 // begins nothing and ends nothing.
 func (f *finder) stretches(of func(k int) verdictOfSecond) []standstill {
 	var all []standstill
-	run, calm, good := 0, 0, 0
+	run, calm, good, first := 0, 0, 0, 0
 	var now *standstill
 	for k := range f.t.seconds {
 		switch of(k) {
 		case silent:
-			run++
+			if run++; run == 1 {
+				first = k
+			}
 			calm, good = 0, 0
 			if now == nil && run >= f.least {
-				all = append(all, standstill{from: k + 1 - run})
+				all = append(all, standstill{from: first})
 				now = &all[len(all)-1]
 			}
 			if now != nil {
@@ -262,10 +285,22 @@ func (f *finder) second(l *lane, k int, had bool) verdictOfSecond {
 		return silent
 	case l.streams[k] == 0:
 		return fine // the client has nothing open with it
-	case had:
+	case had && !f.ownedByOthers(l, k):
 		return silent // a gauge that reads 0 is no proof that there is nothing
 	}
 	return fine
+}
+
+// ownedByOthers says whether the others own up to all that is under way: a worker
+// that is wedged behind a gauge of 0 leaves requests that nobody has.
+func (f *finder) ownedByOthers(l *lane, k int) bool {
+	sum := 0.0
+	for _, o := range f.t.workers {
+		if o != l {
+			sum += o.has(k)
+		}
+	}
+	return sum >= 0.95*f.t.inFlight[k]
 }
 
 // reads says whether a worker is busy with prompts.
@@ -370,7 +405,7 @@ func (f *finder) cluster(held []hold) []standstill {
 		a, b = stats.Percentile(from, 50), stats.Percentile(to, 50)
 	}
 	s := standstill{worker: name, from: int(a / float64(second)), until: int(math.Ceil(b / float64(second))), seen: true}
-	if s.until-s.from < f.least || s.from >= f.t.seconds {
+	if s.from = max(0, s.from); s.until-s.from < f.least || s.from >= f.t.seconds {
 		return nil
 	}
 	s.open = s.until >= f.t.seconds
@@ -406,6 +441,7 @@ func (f *finder) settle(fleet, workers, held []standstill) []standstill {
 			}
 		}
 		switch {
+		case f.toldOldNumbers(&w):
 		case slices.ContainsFunc(fleet, func(s standstill) bool { return s.worker == "" && s.overlaps(&w, int(f.th.AfterStallS)) }):
 		case together+1 >= f.working() && together > 0:
 			w.worker = ""
@@ -422,6 +458,26 @@ func (f *finder) settle(fleet, workers, held []standstill) []standstill {
 	}
 	slices.SortFunc(all, func(a, b standstill) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.worker, b.worker)) })
 	return all
+}
+
+// toldOldNumbers says whether the client got a worker's tokens all the while: then
+// its page stands still and not the worker, which is told as a disagreement.
+func (f *finder) toldOldNumbers(s *standstill) bool {
+	l := f.t.index[s.worker]
+	if !f.t.named || l == nil {
+		return false
+	}
+	var others []float64
+	for _, o := range f.t.workers {
+		if o != l {
+			others = append(others, mean(o.seen[s.from:s.until]))
+		}
+	}
+	usual := median(others)
+	if math.IsNaN(usual) {
+		usual = f.worker
+	}
+	return mean(l.seen[s.from:s.until]) >= f.th.RecoveredRate*usual && usual > 0
 }
 
 // working is how many workers there are to stand still.
@@ -512,10 +568,10 @@ const holdsMost = 0.6
 // merge joins a stall to those of the same worker that it touches.
 func merge(all []standstill, s standstill) []standstill {
 	for i := range all {
-		if o := &all[i]; o.worker == s.worker && o.overlaps(&s, 2) {
-			o.from, o.until = min(o.from, s.from), max(o.until, s.until)
-			o.open, o.told, o.seen = o.open || s.open, o.told || s.told, o.seen || s.seen
-			return all
+		if o := all[i]; o.worker == s.worker && o.overlaps(&s, 2) {
+			s.from, s.until = min(o.from, s.from), max(o.until, s.until)
+			s.open, s.told, s.seen = o.open || s.open, o.told || s.told, o.seen || s.seen
+			return merge(slices.Delete(all, i, i+1), s) // it may touch another now
 		}
 	}
 	return append(all, s)

@@ -253,13 +253,13 @@ func client(r *Record, s *sums) spec.BenchClient {
 		}
 	}
 	limits, _ := spec.DefaultThresholds(spec.ProfileStandard)
-	c.Reasons = audit(&c, &limits)
+	c.Reasons = Audit(&c, &limits)
 	c.Valid = len(c.Reasons) == 0
 	return c
 }
 
-// audit holds the client's figures against limits.
-func audit(c *spec.BenchClient, limits *spec.Thresholds) []spec.BenchReason {
+// Audit holds the client's figures against limits.
+func Audit(c *spec.BenchClient, limits *spec.Thresholds) []spec.BenchReason {
 	var all []spec.BenchReason
 	reason := func(id, hint, format string, args ...any) {
 		all = append(all, spec.BenchReason{ID: id, Text: fmt.Sprintf(format, args...), Hint: hint})
@@ -276,14 +276,23 @@ func audit(c *spec.BenchClient, limits *spec.Thresholds) []spec.BenchReason {
 	return all
 }
 
-// auditAnew holds a recorded client against other limits than those of its day.
-// What the engine found out by itself stands.
+// auditAnew holds a recorded client against other limits than those of its day. What
+// the engine found out by itself stands, and what it excused stays excused.
 func auditAnew(c spec.BenchClient, limits *spec.Thresholds) spec.BenchClient {
 	usual, _ := spec.DefaultThresholds(spec.ProfileStandard)
-	before := audit(&c, &usual)
-	own := slices.DeleteFunc(slices.Clone(c.Reasons), func(r spec.BenchReason) bool { return slices.Contains(before, r) })
-	c.Reasons = append(audit(&c, limits), own...)
-	c.Valid = len(c.Reasons) == 0
+	before := Audit(&c, &usual)
+	var all []spec.BenchReason
+	for _, r := range Audit(&c, limits) {
+		if !slices.Contains(before, r) || slices.Contains(c.Reasons, r) {
+			all = append(all, r)
+		}
+	}
+	for _, r := range c.Reasons {
+		if !slices.Contains(before, r) {
+			all = append(all, r)
+		}
+	}
+	c.Reasons, c.Valid = all, len(all) == 0
 	return c
 }
 

@@ -234,7 +234,12 @@ func (c *counts) perSecond(to []float64) {
 		for i+1 < len(c.at) && c.at[i+1] < when {
 			i++
 		}
-		if i+1 >= len(c.at) || c.at[i] > when || c.at[i+1]-c.at[i] > most {
+		switch {
+		case i+1 >= len(c.at) || c.at[i] > when:
+			return math.NaN()
+		case c.at[i+1] == when:
+			return c.total[i+1]
+		case c.at[i+1]-c.at[i] > most && c.total[i+1] != c.total[i]: // one that did not move proves that nothing was made
 			return math.NaN()
 		}
 		share := float64(when-c.at[i]) / float64(c.at[i+1]-c.at[i])
@@ -313,6 +318,9 @@ func (t *timeline) readRequests(requests []spec.Request) {
 	}
 	for i := range requests {
 		q := &requests[i]
+		if refusedAtOnce(q) {
+			continue // nobody waited
+		}
 		add(t.inFlight, q.Sent, q.End, 1/float64(second))
 		var l *lane
 		if t.named && q.Worker != "" {
@@ -343,6 +351,11 @@ func (t *timeline) readRequests(requests []spec.Request) {
 			spread(l.seen)
 		}
 	}
+}
+
+// refusedAtOnce says whether a request failed so fast that it was never under way.
+func refusedAtOnce(q *spec.Request) bool {
+	return !served(q) && q.Class != classInterrupted && q.First == 0 && q.End-q.Sent < second
 }
 
 // longGap is a wait that is told apart from the usual ones.

@@ -7,5 +7,6 @@
 // every test loads, watches or breaks. bench_test.go holds the figures of two
 // load generators against each other, replay_test.go their files, wire_test.go
 // and pages_test.go the simulator against what it imitates, routers_test.go and
-// faults_test.go the observer against real processes that misbehave.
+// faults_test.go the observer against real processes that misbehave, and
+// validate_test.go the verdict against the same.
 package interop

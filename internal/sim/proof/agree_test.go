@@ -86,7 +86,7 @@ func play(t *testing.T, program, file string) reading {
 		Throughput float64
 		TTFTP50    float64 `json:"ttftP50Ms"`
 	}
-	run(t, &line, program, "sim", "play", file, "-o", "json", "-q")
+	run(t, &line, program, "sim", "play", file, "--episodes", "1", "--sentinel-rate", "0", "-o", "json", "-q")
 	if line.Throughput == 0 || line.TTFTP50 == 0 {
 		t.Fatalf("nothing was played: %+v", line)
 	}
