@@ -425,6 +425,39 @@ func TestAServedFleetIsValidated(t *testing.T) {
 	}
 }
 
+// A stall that is injected into a served fleet is found over real HTTP, by the real
+// engine and the real observers, and named; a machine that is too busy for that says
+// so, and is never wrong.
+func TestAStallOverHTTPIsNamed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "stalls.yaml")
+	err := os.WriteFile(file, []byte(`apiVersion: aicr.run/v1alpha1
+kind: Scenario
+metadata: {name: stalls}
+fleet: {workers: 2, profile: small}
+load: {concurrencyPerGPU: 4, ramp: 1s, episode: 12s, inputTokens: 64, outputTokens: 32}
+faults:
+  - {kind: worker-stall, workers: [1], factor: 1000, at: 4s, lasts: 5s}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := startValidate(t, "--sim", file, "--real-time", "--profile", "quick", "-o", "json")
+	code := run.ends(t, 5*time.Minute)
+	var v spec.Verdict
+	readJSON(t, filepath.Join(run.dir, "run", verdictFile), &v)
+	switch {
+	case v.Verdict == spec.Invalid && code == int(Unmeasured) && len(v.Findings) > 0 && strings.HasPrefix(v.Findings[0].ID, "client/"):
+		t.Logf("the machine was too busy: %s", v.Reason)
+	case v.Verdict == spec.Fail && code == int(Failed):
+		if f := v.Findings[0]; f.ID != "worker/stall" || !slices.Equal(f.Workers, []string{"1"}) || len(f.GPUs) != 1 {
+			t.Errorf("found %s of %v on %v: %s", f.ID, f.Workers, f.GPUs, v.Reason)
+		}
+	default:
+		t.Errorf("exit code %d, %s: %s\n%s", code, v.Verdict, v.Reason, &run.stderr)
+	}
+}
+
 // TestHalfTheLoadIsOfTheFirstEpisodesFleet: what differs between the look at half
 // the load and the first episode is the load alone.
 func TestHalfTheLoadIsOfTheFirstEpisodesFleet(t *testing.T) {

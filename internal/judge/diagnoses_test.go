@@ -1,0 +1,434 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"aicr/internal/spec"
+)
+
+// What a verdict can have found is what somebody looks for, each once.
+func TestEveryFindingHasItsDiagnosis(t *testing.T) {
+	var got []string
+	for _, d := range diagnoses() {
+		got = append(got, d.id)
+	}
+	want := slices.Sorted(slices.Values(spec.FindingIDs()))
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(got))); diff != "" {
+		t.Errorf("(-spec.FindingIDs +diagnoses)\n%s", diff)
+	}
+	rows := map[string]bool{}
+	for name, c := range tableOfDiagnoses() {
+		for _, w := range c.want {
+			rows[strings.Fields(w)[1]] = true
+		}
+		if len(c.want) == 0 && !strings.Contains(name, ":") {
+			t.Errorf("row %q finds nothing and names no rule that it nearly meets", name)
+		}
+	}
+	for _, id := range spec.FindingIDs() {
+		if !rows[id] {
+			t.Errorf("no row of the table finds %s", id)
+		}
+	}
+}
+
+// diagnosisCase is a run and everything that is found in it: "severity id workers".
+type diagnosisCase struct {
+	plan     func(*spec.Plan)
+	events   []spec.Event
+	half     *bout
+	episodes []*spec.EpisodeRecord
+
+	verdict spec.State
+	want    []string // in order
+	words   []string // summaries or evidence that must be there
+}
+
+func (c *diagnosisCase) judge() *spec.Verdict {
+	p := handPlan()
+	if c.plan != nil {
+		c.plan(p)
+	}
+	all := c.episodes
+	if c.half != nil {
+		r := c.half.record()
+		r.Episode.Number = 0
+		all = append([]*spec.EpisodeRecord{r}, all...)
+	}
+	return Judge(p, c.events, all...)
+}
+
+// tableOfDiagnoses is made once, and judgedCases are its verdicts: several tests look
+// at them.
+var (
+	tableOfDiagnoses = sync.OnceValue(diagnosisCases)
+	judgedCases      = sync.OnceValue(func() map[string]*spec.Verdict {
+		all := map[string]*spec.Verdict{}
+		for name, c := range tableOfDiagnoses() {
+			all[name] = c.judge()
+		}
+		return all
+	})
+)
+
+func found(v *spec.Verdict) []string {
+	lines := []string{}
+	for _, f := range v.Findings {
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s", f.Severity, f.ID, strings.Join(f.Workers, ","))))
+	}
+	return lines
+}
+
+// findingsSaid is everything in words.
+func findingsSaid(v *spec.Verdict) string {
+	var all []string
+	for _, f := range v.Findings {
+		all = append(all, fmt.Sprintf("%s (%s, GPUs %v)", f.Summary, f.Confidence, f.GPUs))
+		all = append(all, f.Evidence...)
+	}
+	return strings.Join(append(all, v.Reason), "\n")
+}
+
+func TestDiagnosesFindWhatIsThereAndNotWhatIsNear(t *testing.T) {
+	verdicts := judgedCases()
+	for name, c := range tableOfDiagnoses() {
+		t.Run(name, func(t *testing.T) {
+			v := verdicts[name]
+			if diff := cmp.Diff(append([]string{}, c.want...), found(v)); diff != "" {
+				t.Errorf("findings (-want +got)\n%s%s", diff, findingsSaid(v))
+			}
+			if v.Verdict != c.verdict {
+				t.Errorf("%s, not %s: %s", v.Verdict, c.verdict, v.Reason)
+			}
+			for _, w := range c.words {
+				if !strings.Contains(findingsSaid(v), w) {
+					t.Errorf("no %q in:\n%s", w, findingsSaid(v))
+				}
+			}
+			for _, f := range v.Findings {
+				if f.Summary == "" || f.Confidence == "" || f.Evidence == nil || len(f.Advice) == 0 {
+					t.Errorf("%s is not told whole: %+v", f.ID, f)
+				}
+			}
+		})
+	}
+}
+
+func answer(worker string, took float64, tokens int, reason string) spec.Event {
+	return spec.Event{Kind: spec.EventAnswer, Worker: worker, Seconds: &took, Tokens: &tokens, Reason: reason, Text: reason}
+}
+
+func podEvent(worker, reason, text string) spec.Event {
+	return spec.Event{Kind: spec.EventPod, Source: "pod-" + worker, Worker: worker, Reason: reason, Text: text}
+}
+
+// neverServes is an endpoint that was asked for so long.
+func neverServes(after float64) spec.Event {
+	return spec.Event{T: after, Kind: spec.EventNotServed, Text: "asked 9 times, refused"}
+}
+
+func logLine(text string, count int) spec.Event {
+	return spec.Event{Kind: spec.EventLog, Source: "frontend", Text: text, Count: count}
+}
+
+func gpusFree(of, free int) spec.Event {
+	return spec.Event{Kind: spec.EventGPUs, Want: &of, Have: &free}
+}
+
+func versions(runtime, chart string) spec.Event {
+	return spec.Event{Kind: spec.EventVersions, Runtime: runtime, Chart: chart}
+}
+
+// heldBack is an exporter by which a GPU is held back in one of so many samples.
+func heldBack(who, of int, reason string) func(s, g int) *spec.GPUSample {
+	return func(s, g int) *spec.GPUSample {
+		reasons := []string{}
+		if g == who && s%of == 0 {
+			reasons = []string{reason}
+		}
+		return &spec.GPUSample{PowerW: new(500.0), Utilization: new(0.9), TemperatureC: new(80.0), XID: new(0.0), DoubleBit: new(0.0), Throttle: &reasons}
+	}
+}
+
+// broken is an exporter that says something of one GPU from a second on.
+func broken(who, from int, say func(*spec.GPUSample)) func(s, g int) *spec.GPUSample {
+	return func(s, g int) *spec.GPUSample {
+		v := &spec.GPUSample{PowerW: new(500.0), XID: new(0.0), DoubleBit: new(0.0), RemapFailure: new(0.0)}
+		if g == who && s >= from {
+			say(v)
+		}
+		return v
+	}
+}
+
+// oneIn fails one request in so many.
+func oneIn(n int, e ending) func(u, k int, s float64, w int) ending {
+	return func(u, k int, s float64, w int) ending {
+		if (k*32+u)%n == 0 {
+			return e
+		}
+		return ending{}
+	}
+}
+
+// cachedShare has the server tell that so much of each prompt was cached.
+func cachedShare(share float64) func(*spec.Request) {
+	return func(q *spec.Request) { q.Cached = new(int(share * float64(q.Prompt))) }
+}
+
+// hole is a worker that refuses what it is sent for some seconds, and a router that
+// sends it everything since it always has the least.
+func hole(who int, from, until float64) bout {
+	dead := func(s float64, w int) bool { return w == who && s >= from && s < until }
+	return bout{
+		route: func(u, n int, s float64) int {
+			if s >= from && s < until {
+				return who
+			}
+			return u % 4
+		},
+		ends: func(u, n int, s float64, w int) ending {
+			switch {
+			case dead(s, w):
+				return ending{class: "http-error", afterS: 0.1, detail: "500"}
+			case w == who && s > from-2 && s < from: // its streams are cut when it dies
+				return ending{class: "truncated", tokens: 1 + int((from-s)*handPerS), detail: "reset"}
+			}
+			return ending{}
+		},
+	}
+}
+
+func unnamed(q *spec.Request) {
+	if q.Class != classOK {
+		q.Worker = ""
+	}
+}
+
+func diagnosisCases() map[string]diagnosisCase {
+	well := times(9, bout{})
+	floor := func(v float64) func(*spec.Plan) {
+		return func(p *spec.Plan) {
+			p.Constraints = append(p.Constraints, spec.Constraint{Name: spec.ConstraintThroughput, Comparator: ">=", Threshold: v, Unit: "tokens/s"})
+		}
+	}
+	return map[string]diagnosisCase{
+		"healthy: nothing": {episodes: well, verdict: spec.Pass},
+
+		// Before any load.
+		"first answer after 42 s": {events: []spec.Event{answer("1", 42, 4, ""), answer("2", 3, 4, "")}, episodes: well, verdict: spec.Pass,
+			want: []string{"note start/cold 1"}, words: []string{"first answer took 42 s; warm", "worker 1 took 42.0 s"}},
+		"cold: 5 s are usual":     {events: []spec.Event{answer("1", 5, 4, "")}, episodes: well, verdict: spec.Pass},
+		"never served":            {events: []spec.Event{neverServes(300)}, verdict: spec.Fail, want: []string{"fail start/timeout"}, words: []string{"no completion in 5 min", "asked 9 times"}},
+		"timeout: nothing loaded": {events: []spec.Event{}, verdict: spec.Inconclusive},
+		"other minor version": {events: []spec.Event{versions("0.9.0", "1.0.2")}, verdict: spec.Fail, want: []string{"fail config/version-skew"},
+			words: []string{"runtime 0.9.0 does not go with chart 1.0.2"}},
+		"skew: other patch":     {events: []spec.Event{versions("v1.0.0", "1.0.2")}, episodes: well, verdict: spec.Pass},
+		"skew: no version told": {events: []spec.Event{versions("", "1.0.2"), versions("latest", "1.0.2")}, episodes: well, verdict: spec.Pass},
+		"discovery panics": {events: []spec.Event{logLine("thread panicked: Unfold must not be polled after it returned Ready(None)", 24), logLine("bucket missing", 97), neverServes(121)},
+			verdict: spec.Fail, want: []string{"fail config/discovery-panic"}, words: []string{"(very high", "24 x", "97 x \"bucket missing\"", "no completion in 2 min"}},
+		"discovery panics, and the version is another": {events: []spec.Event{versions("0.9.0", "1.0.2"), logLine("Unfold must not be polled", 24), neverServes(121)},
+			verdict: spec.Fail, want: []string{"fail config/discovery-panic", "fail config/version-skew"}},
+		"panic: it serves all the same": {events: []spec.Event{logLine("bucket missing", 3)}, episodes: well, verdict: spec.Pass},
+		"DRA plugin stale": {events: []spec.Event{podEvent("2", "FailedPrepareDynamicResources", "prepare: empty device edits"), neverServes(300)},
+			verdict: spec.Invalid, want: []string{"invalid cluster/dra-stale 2"}, words: []string{"1 pod event"}},
+		"DRA: another reason": {events: []spec.Event{podEvent("2", "FailedPrepareDynamicResources", "timeout"), neverServes(300)},
+			verdict: spec.Fail, want: []string{"fail start/timeout"}},
+		"no free GPU":                       {events: []spec.Event{gpusFree(8, 0)}, verdict: spec.Skip, want: []string{"note cluster/no-free-gpus"}, words: []string{"0 of 8 GPUs were free"}},
+		"free GPUs: one":                    {events: []spec.Event{gpusFree(8, 1)}, verdict: spec.Inconclusive},
+		"pods cannot pull":                  {events: []spec.Event{podEvent("1", "ImagePullBackOff", "no such image"), neverServes(300)}, verdict: spec.Fail, want: []string{"fail cluster/pods-failed 1"}, words: []string{"no such image", "1 event of pods"}},
+		"pods: one was slow, and all serve": {events: []spec.Event{podEvent("1", "FailedScheduling", "0/3 nodes")}, episodes: well, verdict: spec.Pass},
+		"answers without a token, no load": {events: []spec.Event{answer("0", 1, 0, "no-tokens"), answer("1", 1, 0, "no-tokens"), neverServes(60)}, verdict: spec.Invalid,
+			want: []string{"invalid serving/no-tokens 0,1"}, words: []string{"every answer was complete and without a token"}},
+
+		// Requests.
+		"answers without a token, under load": {episodes: times(2, bout{ends: oneIn(11, ending{class: "no-tokens", afterS: 2})}), verdict: spec.Fail,
+			want: []string{"fail serving/no-tokens"}, words: []string{"88 of 960 answers were complete and without a token"}},
+		"no tokens: one in 101": {episodes: times(9, bout{ends: oneIn(101, ending{class: "no-tokens", afterS: 2})}), verdict: spec.Pass, want: []string{"note serving/no-tokens"}},
+		"requests fail": {episodes: times(2, bout{ends: oneIn(11, ending{class: "http-error", afterS: 2.5, detail: "status 503"})}), verdict: spec.Fail,
+			want: []string{"fail serving/errors"}, words: []string{"86 of 940 requests failed (9.1 %, 95 % between 7.4 and 11 %)", "http-error: ", "status 503"}},
+		"errors: one in 201": {episodes: times(9, bout{ends: oneIn(201, ending{class: "http-error", afterS: 2})}), verdict: spec.Pass, want: []string{"note serving/errors"}},
+		"streams break on one worker": {episodes: times(2, bout{ends: func(u, n int, s float64, w int) ending {
+			if w == 2 && n%2 == 0 {
+				return ending{class: "truncated", tokens: 50, detail: "connection reset"}
+			}
+			return ending{}
+		}}), verdict: spec.Fail, want: []string{"fail serving/errors 2"}, words: []string{"were with worker 2"}},
+
+		// Workers.
+		"a worker fails at once and draws everything": {episodes: times(2, hole(2, 10, 13)), verdict: spec.Fail, want: []string{"fail worker/black-hole 2", "fail serving/errors 2"},
+			words: []string{"worker 2 fails what it is sent at once", "GPU-2"}},
+		"the same, and the client is not told who refused": {episodes: times(2, with(hole(2, 10, 13), func(b *bout) { b.spoil = unnamed })), verdict: spec.Fail,
+			want: []string{"fail worker/black-hole 2", "fail serving/errors"}},
+		"black hole: all workers refuse alike": {episodes: times(2, bout{ends: func(u, n int, s float64, w int) ending {
+			if s >= 10 && s < 13 {
+				return ending{class: "http-error", afterS: 0.1}
+			}
+			return ending{}
+		}}), verdict: spec.Fail, want: []string{"fail serving/errors"}},
+		"a worker is not there": {episodes: times(2, bout{route: awayFrom(3, 0), page: darkened(3, 0, 99, spec.GapRefused)}), verdict: spec.Fail,
+			want: []string{"fail worker/absent 3"}, words: []string{"worker 3 is not there", "(very high"}},
+		"two are not there": {episodes: times(2, bout{route: func(u, n int, s float64) int { return u % 2 }, page: func(s, w int, p *spec.Sample) {
+			if w >= 2 {
+				p.Gap = spec.GapRefused
+			}
+		}}), verdict: spec.Fail, want: []string{"fail worker/absent 2,3"}, words: []string{"workers 2 and 3 are not there"}},
+		"a worker dies": {episodes: times(2, bout{route: awayFrom(3, 10), page: darkened(3, 12, 99, spec.GapRefused)}), verdict: spec.Fail,
+			want: []string{"fail worker/absent 3"}, words: []string{"worker 3 served, and was gone from 12 s on", "GPU-3"}},
+		"a worker left discovery and its page lives on": {episodes: times(2, bout{route: awayFrom(3, 10)}), verdict: spec.Fail,
+			want: []string{"fail worker/absent 3"}, words: []string{"worker 3 ceased to serve"}},
+		"fewer were seen than there should be, by names alone": {episodes: times(2, bout{blind: true, route: awayFrom(3, 0)}), verdict: spec.Fail,
+			want: []string{"fail worker/absent"}, words: []string{"1 of 4 workers never served"}},
+		"absent: idle for the last 9 s": {episodes: times(3, bout{seconds: 120, route: awayFrom(3, 109)}), verdict: spec.Pass},
+		"a worker is slow": {episodes: times(2, bout{pace: only(3, 0, 99, 0.5)}), verdict: spec.Fail,
+			want: []string{"fail worker/slow 3"}, words: []string{"worker 3 is slow: 0.57 of a fair share", "25.0 tokens/s for each request, its peers 50.0", "40.0 ms between tokens by the client, its peers 20.0", "GPU-3"}},
+		"a worker is slow, by names alone": {episodes: times(2, bout{blind: true, pace: only(3, 0, 99, 0.8)}), verdict: spec.Fail, want: []string{"fail worker/slow 3"}},
+		"a worker is slow, by pages alone": {episodes: times(2, bout{nameless: true, pace: only(3, 0, 99, 0.8)}), verdict: spec.Fail, want: []string{"fail worker/slow 3"}},
+		"slow: 0.91 of fair":               {episodes: times(9, bout{pace: only(3, 0, 99, 0.89)}), verdict: spec.Pass},
+		"slow: in one episode of nine":     {episodes: sequel(times(1, bout{pace: only(3, 0, 99, 0.5)}), times(8, bout{})), verdict: spec.Pass},
+		"a worker stalls": {episodes: sequel(times(1, bout{pace: only(3, 10, 16, 0)}), times(1, bout{pace: only(1, 10, 16, 0)})), verdict: spec.Fail,
+			want: []string{"fail worker/stall 1,3"}, words: []string{"workers 1 and 3 stalled 2 times in 1.0 min of load, for up to 6 s", "episode 1: worker 3 stood still from 10 s to 16 s (telemetry and client)", "(high"}},
+		"stall: one alone is a note": {episodes: sequel(times(1, bout{pace: only(3, 10, 16, 0)}), times(8, bout{})), verdict: spec.Inconclusive,
+			want: []string{"note worker/stall 3"}, words: []string{"worker 3 stalled once in 4.5 min of load"}},
+		"three stalls, all on one worker": {episodes: times(3, bout{pace: only(3, 10, 16, 0)}), verdict: spec.Fail,
+			want: []string{"fail worker/stall 3"}, words: []string{"every stall was on worker 3: chance does that once in 16"}},
+		"its GPU waits meanwhile": {episodes: times(2, bout{pace: only(3, 10, 16, 0), gpu: func(s, g int) *spec.GPUSample {
+			v := &spec.GPUSample{PowerW: new(560.0), Utilization: new(0.95), Throttle: &[]string{}}
+			if g == 3 && s >= 10 && s < 16 {
+				v.PowerW, v.Utilization = new(130.0), new(0.1)
+			}
+			return v
+		}}), verdict: spec.Fail, want: []string{"fail worker/stall 3"}, words: []string{"its GPU drew 130 W, its peers' 560 W, no throttle: starved, not broken"}},
+		"the fleet freezes": {episodes: times(2, bout{pace: allAt(10, 15, 0)}), verdict: spec.Fail, want: []string{"fail fleet/stall"},
+			words: []string{"the whole fleet stood still 2 times in 1.0 min of load, for up to 5 s"}},
+		"freeze: once in nine episodes": {episodes: sequel(times(1, bout{pace: allAt(10, 15, 0)}), times(8, bout{})), verdict: spec.Inconclusive, want: []string{"note fleet/stall"}},
+
+		// Capacity.
+		"all are slow": {episodes: times(2, bout{pace: allAt(0, 99, 0.7)}), verdict: spec.Fail, want: []string{"fail fleet/slow"},
+			words: []string{"throughput is 0.70 of the reference (1,120 of 1,600 tokens/s)", "workers are even: 1.00 to 1.00"}},
+		"slow fleet: 0.93 of the reference": {episodes: times(9, bout{pace: allAt(0, 99, 0.93)}), verdict: spec.Pass},
+		"all are below the floor": {plan: func(p *spec.Plan) { p.Reference = nil; floor(1700)(p) }, episodes: times(2, bout{}), verdict: spec.Fail, want: []string{"fail fleet/slow"},
+			words: []string{"throughput is 1,600 tokens/s, below the floor of 1,700"}},
+		"first tokens come late": {plan: func(p *spec.Plan) { p.Reference.Throughput = 700 }, episodes: times(2, bout{ramp: 4.5, wait: func(int) float64 { return 2.5 }}), verdict: spec.Fail,
+			want: []string{"fail fleet/slow"}, words: []string{"TTFT p99 is above 2,000 ms in 2 of 2 episodes"}},
+		"late: first tokens after 1.9 s": {plan: func(p *spec.Plan) { p.Reference.Throughput = 800 }, episodes: times(9, bout{ramp: 3.9, wait: func(int) float64 { return 1.9 }}), verdict: spec.Pass},
+		"requests wait before the workers have them": {episodes: times(2, bout{wait: func(int) float64 { return 1.2 }, page: func(s, w int, p *spec.Sample) { p.Worker.Running = new(5.0) }}), verdict: spec.Fail,
+			want: []string{"fail fleet/slow-host"}, words: []string{"workers have 62 % of what is in flight", "throughput is 0.62"}},
+		"host: the workers have four fifths of it": {episodes: times(2, bout{wait: func(int) float64 { return 1.2 }, page: func(s, w int, p *spec.Sample) { p.Worker.Running = new(6.5) }}), verdict: spec.Fail,
+			want: []string{"fail fleet/slow"}},
+		"requests wait, by the frontend alone": {plan: func(p *spec.Plan) { p.Point.Workers = 1 }, episodes: times(2, bout{blind: true, nameless: true, wait: func(int) float64 { return 1.2 },
+			front: func(int) spec.FrontendSample { return spec.FrontendSample{InFlight: new(32.0), Queued: new(12.0)} }}), verdict: spec.Fail,
+			want: []string{"fail fleet/slow-host"}, words: []string{"38 % of what the frontend has under way is not at its first token"}},
+
+		// Hardware.
+		"an XID": {episodes: times(1, bout{gpu: broken(2, 20, func(g *spec.GPUSample) { g.XID = new(48.0) })}), verdict: spec.Fail, want: []string{"fail gpu/error 2"},
+			words: []string{"the GPU of worker 2 (GPU-2) has XID 48", "(very high"}},
+		"XID: 31 is a program's": {episodes: times(9, bout{gpu: broken(2, 20, func(g *spec.GPUSample) { g.XID = new(31.0) })}), verdict: spec.Pass},
+		"double-bit errors grow": {episodes: times(1, bout{gpu: broken(1, 20, func(g *spec.GPUSample) { g.DoubleBit = new(1.0) })}), verdict: spec.Fail, want: []string{"fail gpu/error 1"},
+			words: []string{"new double-bit memory errors during the run"}},
+		"a row could not be remapped": {episodes: times(1, bout{gpu: broken(0, 20, func(g *spec.GPUSample) { g.RemapFailure = new(1.0) })}), verdict: spec.Fail, want: []string{"fail gpu/error 0"}},
+		"two GPUs are broken": {episodes: times(1, bout{gpu: func(s, g int) *spec.GPUSample {
+			return broken(g&2, 0, func(v *spec.GPUSample) { v.XID = new(79.0) })(s, g&2)
+		}}), verdict: spec.Fail,
+			want: []string{"fail gpu/error 0,1,2,3"}, words: []string{"4 GPUs are broken by their own counters"}},
+		"a GPU throttles": {episodes: times(1, bout{gpu: heldBack(3, 10, "hw_thermal")}), verdict: spec.Fail, want: []string{"fail gpu/throttle 3"},
+			words: []string{"1 GPU throttles (hw_thermal)", "hw_thermal in 12 % of 34 samples, at up to 80 °C", "GPU-3"}},
+		"throttle: in 3 % of the samples": {episodes: times(9, bout{gpu: heldBack(3, 40, "hw_thermal")}), verdict: spec.Pass},
+		"throttle: a power cap":           {episodes: times(9, bout{gpu: heldBack(3, 1, "power_cap")}), verdict: spec.Pass},
+
+		// The instrument.
+		"the client could not hold the load": {episodes: times(3, bout{asked: 34}), verdict: spec.Invalid, want: []string{"invalid client/under-driven"},
+			words: []string{"could not hold the load in 3 of 3 episodes", "held 32 of 34 in flight"}},
+		"held: 32 of 33":      {episodes: times(9, bout{asked: 33}), verdict: spec.Pass},
+		"the client was late": {episodes: times(3, bout{lag: 51}), verdict: spec.Invalid, want: []string{"invalid client/late"}, words: []string{"late by 51 ms at p99"}},
+		"late client: 49 ms":  {episodes: times(9, bout{lag: 49}), verdict: spec.Pass},
+		"late once, and repeated": {episodes: sequel(times(1, bout{lag: 51}), times(9, bout{})), verdict: spec.Pass, want: []string{"note client/late"},
+			words: []string{"in 1 of 10 episodes"}},
+		"past the knee": {half: &bout{users: 16, pace: allAt(0, 99, 1.9)}, episodes: well, verdict: spec.Pass, want: []string{"note load/past-knee"},
+			words: []string{"from 16 to 32 in flight throughput rose by 5 % only (elasticity 0.07)"}},
+		"knee: below it": {half: &bout{users: 16, pace: allAt(0, 99, 1.3)}, episodes: well, verdict: spec.Pass},
+		"a router that follows prefixes starves a worker": {plan: func(p *spec.Plan) { p.Point.Router, p.Point.Prompts = "kv", "1"; p.Thresholds.CachedOff = 1 },
+			episodes: times(2, bout{route: seldom, spoil: cachedShare(0.94)}), verdict: spec.Invalid, want: []string{"invalid load/prefix-affinity 3"},
+			words: []string{"prefix affinity starved worker 3: 94 % of", "(high", "router mode kv"}},
+		"answers are too short": {episodes: times(2, bout{spoil: func(q *spec.Request) { q.Tokens = 97 * q.Tokens / 100 }}), verdict: spec.Invalid, want: []string{"invalid load/wrong-length"},
+			words: []string{"answers had 97.0 tokens on average, 100 were declared"}},
+		"length: 99 of 100": {episodes: times(9, bout{spoil: func(q *spec.Request) { q.Tokens = 99 * q.Tokens / 100 }}), verdict: spec.Pass},
+		"prompts are too long": {episodes: times(2, bout{spoil: func(q *spec.Request) { q.Prompt = 162 }}), verdict: spec.Invalid, want: []string{"invalid load/wrong-length"},
+			words: []string{"prompts had 162.0 tokens on average, 128 were declared"}},
+		"prompt: a template adds a fifth": {episodes: times(9, bout{spoil: func(q *spec.Request) { q.Prompt = 154 }}), verdict: spec.Pass},
+		"prompts came from a cache": {episodes: times(2, bout{spoil: cachedShare(0.5)}), verdict: spec.Invalid, want: []string{"invalid load/wrong-length"},
+			words: []string{"50 % of the prompts' tokens came from a prefix cache, and unique prompts were declared"}},
+		"cache: a fifth is a template": {episodes: times(9, bout{spoil: cachedShare(0.2)}), verdict: spec.Pass},
+		"telemetry is missing": {episodes: times(9, bout{page: darkened(3, 6, 20, "status 500")}), verdict: spec.Inconclusive, want: []string{"note telemetry/gap"},
+			words: []string{"12 % of the workers' samples are missing", "126 of 1,080 samples did not come"}},
+		"gap: one sample in thirty":                {episodes: times(9, bout{page: darkened(3, 6, 10, "status 500")}), verdict: spec.Pass},
+		"gap: the observer itself was starved":     {episodes: times(9, bout{page: darkened(3, 6, 20, spec.GapObserver)}), verdict: spec.Pass},
+		"client and pages name different machines": {episodes: times(9, bout{spoil: func(q *spec.Request) { q.Worker = "id-" + q.Worker }}), verdict: spec.Pass, want: []string{"note telemetry/gap"}, words: []string{"name the workers differently"}},
+
+		// Two causes at once are two findings, and the reason is the one that decided.
+		"a broken GPU and a slow worker": {episodes: times(2, bout{pace: only(3, 0, 99, 0.5), gpu: broken(1, 9, func(g *spec.GPUSample) { g.XID = new(48.0) })}), verdict: spec.Fail,
+			want: []string{"fail gpu/error 1", "fail worker/slow 3"}},
+		"a stall and a slow worker": {episodes: times(3, bout{seconds: 50, pace: both2(only(3, 0, 99, 0.5), only(1, 20, 26, 0))}), verdict: spec.Fail,
+			want: []string{"fail worker/stall 1", "fail worker/slow 3"}},
+		"a stall hides the shares, not the speed": {episodes: times(3, bout{pace: both2(only(3, 0, 99, 0.5), only(1, 10, 16, 0))}), verdict: spec.Fail,
+			want: []string{"fail worker/stall 1", "fail worker/slow 3"}},
+		"a freeze and a stall": {episodes: times(2, bout{seconds: 50, pace: both2(allAt(10, 15, 0), only(2, 30, 36, 0))}), verdict: spec.Fail,
+			want: []string{"fail worker/stall 2", "fail fleet/stall"}},
+		"a throttled GPU and all slow": {episodes: times(2, bout{pace: allAt(0, 99, 0.6), gpu: heldBack(0, 3, "hw_thermal")}), verdict: spec.Fail,
+			want: []string{"fail gpu/throttle 0", "fail fleet/slow"}},
+		"an absent worker and failed requests": {episodes: times(2, bout{route: awayFrom(3, 10), page: darkened(3, 12, 99, spec.GapRefused), ends: oneIn(11, ending{class: "http-error", afterS: 2.5})}), verdict: spec.Fail,
+			want: []string{"fail worker/absent 3", "fail serving/errors"}},
+		"stalls, and then a late client": {episodes: sequel(times(2, bout{pace: only(3, 10, 16, 0)}), times(3, bout{lag: 80})), verdict: spec.Invalid,
+			want: []string{"invalid client/late", "fail worker/stall 3"}},
+		"cold, and a late client": {events: []spec.Event{answer("1", 42, 4, "")}, episodes: times(3, bout{lag: 80}), verdict: spec.Invalid,
+			want: []string{"invalid client/late", "note start/cold 1"}},
+	}
+}
+
+// A worker that gets next to nothing is starved by prefixes only where prefixes were
+// cached.
+func TestFewHitsAreNoAffinity(t *testing.T) {
+	for share, want := range map[float64]bool{0.79: false, 0.82: true} {
+		c := diagnosisCase{plan: func(p *spec.Plan) { p.Point.Prompts = "1" }, episodes: times(2, bout{route: seldom, spoil: cachedShare(share)})}
+		if got := slices.ContainsFunc(c.judge().Findings, func(f spec.Finding) bool { return f.ID == "load/prefix-affinity" }); got != want {
+			t.Errorf("%v of the prompts cached: affinity %v, want %v", share, got, want)
+		}
+	}
+}
+
+// A page that tells old numbers while the client gets its worker's tokens speaks
+// against the page, not against the worker.
+func TestAPageThatTellsOldNumbersIsADisagreement(t *testing.T) {
+	v := (&diagnosisCase{episodes: times(9, bout{page: oldNumbers(3, 10)})}).judge()
+	if v.Verdict == spec.Fail || !strings.Contains(findingsSaid(v), "worker 3 made 0.32 of a fair share by telemetry, 1.00 by the client") {
+		t.Errorf("%s: %s", v.Verdict, findingsSaid(v))
+	}
+}
+
+// A number that is not measured is told as such, and nowhere as 0 or as NaN.
+func TestNoVerdictSaysNaN(t *testing.T) {
+	for name, v := range judgedCases() {
+		text := findingsSaid(v) + strings.Join(v.Notes, "\n")
+		for _, l := range v.Ledgers {
+			text += l.Reason + "\n"
+		}
+		for _, e := range v.Expectations {
+			text += e.Want + e.Effective + e.Note
+			if e.Value != nil && (math.IsNaN(*e.Value) || math.IsInf(*e.Value, 0)) {
+				t.Errorf("%s: %s is %v", name, e.Name, *e.Value)
+			}
+		}
+		for _, odd := range []string{"NaN", "Inf", "%!", "<nil>", "9223372036854775"} {
+			if strings.Contains(text, odd) {
+				t.Errorf("%s: %q in\n%s", name, odd, text)
+			}
+		}
+	}
+}
