@@ -2,6 +2,7 @@ package checks
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -119,6 +120,22 @@ func NewEndpoint(o EndpointOptions) (*Endpoint, error) {
 
 // Now is the time since the run's start.
 func (e *Endpoint) Now() time.Duration { return time.Since(e.begun) }
+
+// restFor is how long the target and the client's machine are left alone before an
+// episode is repeated.
+const restFor = 15 * time.Second
+
+// Rest waits for a while.
+func (e *Endpoint) Rest(ctx context.Context) error {
+	pause := time.NewTimer(restFor)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
 
 // Begun is the run's start.
 func (e *Endpoint) Begun() time.Time { return e.begun }

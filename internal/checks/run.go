@@ -24,6 +24,11 @@ type Target interface {
 	Now() time.Duration
 }
 
+// Rester is a Target whose clock is everybody's: it can be left alone for a while.
+type Rester interface {
+	Rest(ctx context.Context) error
+}
+
 // Keeper keeps what a verdict is made from, as it comes.
 type Keeper interface {
 	Event(spec.Event) error
@@ -107,7 +112,24 @@ func (r *run) all(ctx context.Context) error {
 		if next == nil {
 			return nil
 		}
+		if next.Retry != "" {
+			if err := r.rest(ctx, number, next.Retry); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// rest waits before an episode is repeated: what kept the client from its work may
+// be over then.
+func (r *run) rest(ctx context.Context, number int, why string) error {
+	if err := r.tell(spec.Event{Kind: spec.EventStage, Stage: "retry", Episode: number, Text: why}); err != nil {
+		return err
+	}
+	if t, ok := r.target.(Rester); ok {
+		return t.Rest(ctx)
+	}
+	return nil
 }
 
 func (r *run) episode(ctx context.Context, number int, point spec.OperatingPoint) error {

@@ -265,3 +265,46 @@ func TestAnInterruptedRunIsJudgedByItsWholeEpisodes(t *testing.T) {
 		})
 	}
 }
+
+// An episode in which the client failed is repeated after a rest that is told, and
+// no more often than the plan allows.
+func TestAnInvalidEpisodeIsRepeatedAfterARest(t *testing.T) {
+	thresholds, _ := spec.DefaultThresholds(spec.ProfileStandard)
+	target := &restedTarget{}
+	kept := &keptEvents{}
+	v, err := Run(t.Context(), &spec.Plan{Profile: spec.ProfileStandard, Thresholds: thresholds}, target, kept, noFollower{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Verdict != spec.Invalid || target.loads != 1+thresholds.MaxRetries || target.rests != thresholds.MaxRetries || kept.retries != thresholds.MaxRetries {
+		t.Errorf("%s after %d loads, %d rests and %d retries that were told", v.Verdict, target.loads, target.rests, kept.retries)
+	}
+}
+
+// restedTarget has a client that never holds its load.
+type restedTarget struct{ loads, rests int }
+
+func (*restedTarget) Start(context.Context, func(spec.Event) error) (bool, error) { return true, nil }
+func (*restedTarget) Now() time.Duration                                          { return time.Second }
+func (r *restedTarget) Rest(context.Context) error                                { r.rests++; return nil }
+func (r *restedTarget) Load(_ context.Context, number int, _ spec.OperatingPoint) (*spec.EpisodeRecord, error) {
+	r.loads++
+	return &spec.EpisodeRecord{Episode: spec.Episode{Number: number, LoadedS: 20, Client: spec.BenchClient{
+		Reasons: []spec.BenchReason{{ID: "client/under-driven", Text: "held 1 of 8 in flight"}}}}}, nil
+}
+
+// keptEvents counts the retries that were told.
+type keptEvents struct{ retries int }
+
+func (k *keptEvents) Event(e spec.Event) error {
+	if e.Stage == "retry" && e.Text != "" {
+		k.retries++
+	}
+	return nil
+}
+func (*keptEvents) Episode(*spec.EpisodeRecord) error { return nil }
+
+type noFollower struct{}
+
+func (noFollower) Stage(string, int)                      {}
+func (noFollower) Judged(int, *spec.Verdict, *judge.Next) {}

@@ -75,6 +75,14 @@ type reached struct {
 	close func()
 }
 
+// Rest lets the target rest, where its clock is everybody's.
+func (r *reached) Rest(ctx context.Context) error {
+	if t, ok := r.Target.(checks.Rester); ok {
+		return t.Rest(ctx)
+	}
+	return nil
+}
+
 // run carries the plan out.
 func (j *validateJob) run(ctx context.Context) error {
 	a := j.app

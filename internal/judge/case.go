@@ -1,8 +1,10 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"aicr/internal/spec"
@@ -184,12 +186,8 @@ func (ev *Evidence) decide(found []spec.Finding) (spec.State, *Next) {
 
 // all is every episode in its order.
 func (ev *Evidence) all() []*digest {
-	all := append(append([]*digest{}, ev.episodes...), ev.invalid...)
-	for i := 1; i < len(all); i++ {
-		for j := i; j > 0 && all[j].number < all[j-1].number; j-- {
-			all[j], all[j-1] = all[j-1], all[j]
-		}
-	}
+	all := slices.Concat(ev.episodes, ev.invalid)
+	slices.SortStableFunc(all, func(a, b *digest) int { return cmp.Compare(a.number, b.number) })
 	return all
 }
 
@@ -213,7 +211,7 @@ func remedy(d *digest) string {
 func (ev *Evidence) heldBack() string {
 	switch {
 	case ev.gap():
-		return "too much of the workers' telemetry is missing"
+		return "too much of the workers' telemetry is missing, or is not what the client saw"
 	case !ev.toldApart():
 		return "nobody tells the workers apart: name their metrics pages (--worker-metrics), or say that there is one (--workers 1)"
 	case ev.plan.Reference == nil && ev.floor == nil:
@@ -341,7 +339,7 @@ func (ev *Evidence) integrity() spec.Ledger {
 	parts = append(parts, fmt.Sprintf("%s of %s requests failed", grouped(float64(failed)), grouped(float64(sent))))
 	if ev.gap() {
 		l.State = spec.Inconclusive
-		parts = append(parts, "too much telemetry is missing")
+		parts = append(parts, "too much telemetry is missing or disputed")
 	}
 	l.Reason = strings.Join(parts, ", ")
 	return l

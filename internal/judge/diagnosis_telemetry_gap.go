@@ -60,12 +60,18 @@ func (ev *Evidence) disagree(d *digest) []string {
 	return all
 }
 
-// gap says whether too much telemetry is missing for a PASS.
+// gap says whether too much telemetry is missing for a PASS, or is not to be believed.
 func (ev *Evidence) gap() bool {
-	asked, lost := 0, 0
+	asked, lost, disputed := 0, 0, 0
 	for _, d := range ev.episodes {
 		asked += d.asked
 		lost += d.lost
+		if len(ev.disagree(d)) > 0 {
+			disputed++
+		}
+	}
+	if disputed >= 2 && 2*disputed >= len(ev.episodes) {
+		return true
 	}
 	return float64(lost) > ev.th.TelemetryLost*float64(max(1, asked))
 }

@@ -181,9 +181,9 @@ func (ev *Evidence) peers(d *digest) []string {
 	if len(among) < 2 || stalled[""] && !d.judgeable(ev.th) {
 		return nil
 	}
-	tokens := func(w *workerDigest) float64 { return w.seen }
-	if d.toldWhole(among) {
-		tokens = func(w *workerDigest) float64 { return w.told }
+	tokens := func(w *workerDigest) float64 { return w.told }
+	if d.named { // what reached the client is what counts
+		tokens = func(w *workerDigest) float64 { return w.seen }
 	}
 	total := 0.0
 	for _, w := range among {

@@ -297,7 +297,11 @@ func (f *finder) ownedByOthers(l *lane, k int) bool {
 	sum := 0.0
 	for _, o := range f.t.workers {
 		if o != l {
-			sum += o.has(k)
+			most := o.most[k]
+			if k+1 < f.t.seconds {
+				most = maxKnown(most, o.most[k+1])
+			}
+			sum += maxKnown(most, o.streams[k])
 		}
 	}
 	return sum >= 0.95*f.t.inFlight[k]

@@ -31,6 +31,7 @@ type lane struct {
 
 	told    []float64 // tokens, by its metrics
 	held    []float64 // requests that it has, by its gauges
+	most    []float64 // at any time of the second, as far as is known
 	running []float64
 	refused []bool // its page was refused: nobody is there
 	asked   int    // samples that were wanted
@@ -111,7 +112,7 @@ func (t *timeline) shareNames(requests []spec.Request) bool {
 func (t *timeline) lane(name string) *lane {
 	l := t.index[name]
 	if l == nil {
-		l = &lane{name: name, told: unknown(t.seconds), held: unknown(t.seconds), running: unknown(t.seconds), refused: make([]bool, t.seconds),
+		l = &lane{name: name, told: unknown(t.seconds), held: unknown(t.seconds), most: unknown(t.seconds), running: unknown(t.seconds), refused: make([]bool, t.seconds),
 			seen: unknown(t.seconds), streams: unknown(t.seconds), starts: unknown(t.seconds), prompts: unknown(t.seconds)}
 		t.index[name] = l
 		t.workers = append(t.workers, l)
@@ -182,6 +183,7 @@ func (t *timeline) readSeries(series []spec.Sample) {
 		holdOn(l.held)
 		holdOn(l.running)
 		// A gauge is of one moment: what was there at both ends of a second was there.
+		l.most = slices.Clone(l.held)
 		for k := range l.held[:max(0, len(l.held)-1)] {
 			if next := l.held[k+1]; next < l.held[k] {
 				l.held[k] = next

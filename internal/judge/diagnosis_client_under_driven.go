@@ -12,12 +12,6 @@ func clientUnderDriven(ev *Evidence) []spec.Finding {
 		"give the client more CPU, or run it nearer to the frontend", "run aicr in a pod on a node with free cores, and validate again")
 }
 
-// clientLate finds that the client's own stamps cannot be believed.
-func clientLate(ev *Evidence) []spec.Finding {
-	return audited(ev, "client/late", "the client's own stamps were late",
-		"give the client more CPU: nothing else may run beside it", "look for CPU limits of the client's container: throttling counts as lateness")
-}
-
 // audited is what the client's audit of itself says under an id. It decides when no
 // retry is left, or the run ended without an episode that counts; otherwise the
 // episode was repeated.
