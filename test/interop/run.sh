@@ -48,7 +48,7 @@ fi
 
 # Each test is told as it ends, and all that they said when one fails.
 rm -f "$home"/*.md
-if ! INTEROP_VENV=$venv go test -v -count 1 -p 1 -timeout 20m "$@" ./test/interop 2>&1 |
+if ! INTEROP_VENV=$venv go test -parallel 3 -v -count 1 -p 1 -timeout 20m "$@" ./test/interop 2>&1 |
 	tee "$home/log" | grep --line-buffered -E '^ *--- |^(ok|FAIL)'; then
 	cat "$home/log" >&2
 	echo '*** INTEROP FAILED ***' >&2

@@ -245,6 +245,7 @@ func writeRecipe(t *testing.T, r spec.Recipe) string {
 // A fleet of which nothing is known but a floor is held against that; what it is
 // measured to have is the reference of the next run.
 func TestValidateHealthyFleetPasses(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	s := bringUp(t, threeWorkers(usualPace))
 	smoke := func(recipe string) *judgement {
 		return decided(t, func() *judgement {
@@ -326,6 +327,7 @@ func (j *judgement) judgedAgain(t *testing.T) {
 
 // Its router gives it as much to do as the others have.
 func TestValidateNamesASlowWorker(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	s := bringUp(t, threeWorkers(tenthOfIt))
 	j := decided(t, func() *judgement {
 		return s.validate(t, "--profile", "smoke", "--episode-duration", "10s").result(t)
@@ -338,6 +340,7 @@ func TestValidateNamesASlowWorker(t *testing.T) {
 
 // One stall decides nothing. A second one on the same worker does.
 func TestValidateCountsAndNamesStalls(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	const stalls = 2
 	var victim *worker
 	j := decided(t, func() *judgement {
@@ -381,6 +384,7 @@ func TestValidateCountsAndNamesStalls(t *testing.T) {
 // Least-loaded routing sends a dead worker everything, so that most requests fail:
 // the one that is to blame has to be named all the same.
 func TestValidateNamesAKilledWorker(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	var victim *worker
 	j := decided(t, func() *judgement {
 		s := bringUp(t, threeWorkers(usualPace))
@@ -398,6 +402,7 @@ func TestValidateNamesAKilledWorker(t *testing.T) {
 // Up, healthy by its own page, and without an answer: the recipe says how long one is
 // waited for.
 func TestValidateFailsWhatNeverServes(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	for _, c := range []struct {
 		name  string
 		plan  plan
