@@ -44,6 +44,8 @@ type side struct {
 	target     spec.Target
 	throughput []float64 // ln, one an episode
 	ttft       []float64
+	sent       int
+	failed     int
 }
 
 // compared is one figure of both. Ratio is the second to the first.
@@ -124,6 +126,8 @@ func (a *app) sideOf(ctx context.Context, dir string, change func(*spec.Plan) (*
 
 func (s *side) take(e *spec.Episode) {
 	s.Episodes++
+	s.sent += e.Requests.Sent - e.Requests.Interrupted
+	s.failed += e.Requests.Failed
 	for _, f := range e.Figures {
 		switch {
 		case f.Name == judge.Throughput && f.Mean != nil && *f.Mean > 0:
@@ -134,10 +138,10 @@ func (s *side) take(e *spec.Episode) {
 	}
 }
 
-// together is how sure the three statements are at once; each of them is surer.
+// together is how sure the four statements are at once; each of them is surer.
 const (
 	together = 0.95
-	each     = 1 - (1-together)/3
+	each     = 1 - (1-together)/4
 )
 
 func compareSides(first, second side) *comparison {
@@ -146,6 +150,7 @@ func compareSides(first, second side) *comparison {
 		compareMeans("throughput", "tokens/s", first.throughput, second.throughput, true),
 		compareMeans("ttft p99", "ms", first.ttft, second.ttft, false),
 		compareRates(first, second),
+		compareFailures(first, second),
 	}
 	var better, worse []string
 	for _, f := range c.Figures {
@@ -165,28 +170,45 @@ func compareSides(first, second side) *comparison {
 		c.Says, c.Reason = isWorse, fmt.Sprintf("worse in %s", listed(worse))
 	default:
 		c.Says, c.Reason = cannotTell, "the intervals of all figures hold no change: more episodes would narrow them"
+		if first.Episodes == 0 || second.Episodes == 0 {
+			c.Reason = "one of the two has no episode that counts: there is nothing to compare"
+		}
 	}
 	c.Notes = compareNotes(first, second)
 	return c
 }
 
-// compareMeans compares the means of logarithms: the interval of their difference is
-// made of each run's own t interval (Zou and Donner 2008), which needs no equal
-// variances.
+// compareMeans compares the means of logarithms, with the spread of both runs' episodes
+// pooled: a run that failed early has few of its own.
 func compareMeans(name, unit string, first, second []float64, moreIsBetter bool) compared {
 	f := compared{Name: name, Unit: unit, Says: cannotTell}
-	m1, low1, high1 := stats.MeanInterval(first, each)
-	m2, low2, high2 := stats.MeanInterval(second, each)
-	f.First, f.Second = exponent(m1), exponent(m2)
-	d := m2 - m1
-	low := d - math.Hypot(m2-low2, high1-m1)
-	high := d + math.Hypot(high2-m2, m1-low1)
+	f.First, f.Second = exponent(stats.Mean(first)), exponent(stats.Mean(second))
+	d, low, high := stats.MeanDifference(first, second, each)
 	f.Ratio, f.Low, f.High = exponent(d), exponent(low), exponent(high)
 	switch {
 	case low > 0 == moreIsBetter && (low > 0 || high < 0):
 		f.Says = isBetter
 	case low > 0 || high < 0:
 		f.Says = isWorse
+	}
+	return f
+}
+
+// compareFailures compares the shares of requests that failed: by exact intervals
+// that do not overlap.
+func compareFailures(first, second side) compared {
+	f := compared{Name: "failed requests", Unit: "of requests", Says: cannotTell}
+	if first.sent == 0 || second.sent == 0 {
+		return f
+	}
+	f.First, f.Second = pointer(float64(first.failed)/float64(first.sent)), pointer(float64(second.failed)/float64(second.sent))
+	low1, high1 := stats.ClopperPearson(first.failed, first.sent, each)
+	low2, high2 := stats.ClopperPearson(second.failed, second.sent, each)
+	switch {
+	case low2 > high1:
+		f.Says = isWorse
+	case high2 < low1:
+		f.Says = isBetter
 	}
 	return f
 }
@@ -237,7 +259,7 @@ func compareNotes(first, second side) (notes []string) {
 	}
 	for _, s := range []side{first, second} {
 		if s.Episodes < 2 {
-			notes = append(notes, fmt.Sprintf("%s has %s that counts: one has no spread, so that nothing can be told from it", s.Run, plural(s.Episodes, "episode")))
+			notes = append(notes, fmt.Sprintf("of %s %s counted, which has no spread to tell anything by", s.Run, plural(s.Episodes, "episode")))
 		}
 		if s.Verdict == spec.Invalid {
 			notes = append(notes, s.Run+" is INVALID: its own measurement was at fault")

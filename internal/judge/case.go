@@ -212,10 +212,42 @@ func (ev *Evidence) heldBack() string {
 	switch {
 	case ev.gap():
 		return "too much of the workers' telemetry is missing, or is not what the client saw"
+	case ev.pages() > 0:
+		return fmt.Sprintf("only %d of %d workers have a metrics page, and the server does not name who serves", ev.pages(), ev.plan.Point.Workers)
+	case ev.hung() != "":
+		return ev.hung()
 	case !ev.toldApart():
 		return "nobody tells the workers apart: name their metrics pages (--worker-metrics), or say that there is one (--workers 1)"
 	case ev.plan.Reference == nil && ev.floor == nil:
 		return "there is nothing to hold throughput against: give a recipe with a floor or a reference (aicr knee --write FILE makes one)"
+	}
+	return ""
+}
+
+// pages is how many workers were looked at, where that is too few and nobody else
+// tells of the others; 0: it is not so.
+func (ev *Evidence) pages() int {
+	for _, d := range ev.episodes {
+		if n := len(d.workers); !d.named && d.told && n < ev.plan.Point.Workers {
+			return n
+		}
+	}
+	return 0
+}
+
+// hung says who stood still, and had for long, when the last episode ended.
+func (ev *Evidence) hung() string {
+	if len(ev.episodes) == 0 {
+		return ""
+	}
+	for _, s := range ev.episodes[len(ev.episodes)-1].stalls {
+		if s.open && float64(s.until-s.from) >= ev.th.WedgedS {
+			who := "the fleet"
+			if s.worker != "" {
+				who = workerWord(s.worker)
+			}
+			return who + " stood still when the load ended, and had for " + lasted(float64(s.until-s.from))
+		}
 	}
 	return ""
 }
@@ -330,7 +362,9 @@ func (ev *Evidence) integrity() spec.Ledger {
 	default:
 		parts = append(parts, fmt.Sprintf("%s served, how many there should be is not known", counted(float64(serving), "worker")))
 	}
-	if len(d.gpus) > 0 {
+	if n := len(d.gpus); n > 0 && n < ev.plan.Point.Workers {
+		parts = append(parts, fmt.Sprintf("%d of %d GPUs without an error, the others not measured", n, ev.plan.Point.Workers))
+	} else if n > 0 {
 		parts = append(parts, counted(float64(len(d.gpus)), "GPU")+" without an error")
 	} else {
 		parts = append(parts, "GPUs: not measured")

@@ -35,13 +35,9 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 			say(a.Worker, "worker %s never answered before the load", a.Worker)
 		}
 	}
-	most, serving := 0, 0
+	most := 0
 	for _, d := range ev.looked() {
-		n := 0
 		for _, w := range d.workers {
-			if w.made > 0 {
-				n++
-			}
 			switch {
 			case w.absent == neverThere:
 				say(w.name, "episode %d: nobody answers in the place of worker %s", d.number, w.name)
@@ -51,7 +47,9 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 				say(w.name, "episode %d: worker %s is there and got nothing to do", d.number, w.name)
 			}
 		}
-		most, serving = max(most, len(d.workers)), max(serving, n)
+		if d.named { // a page that nobody named was not looked at
+			most = max(most, len(d.workers))
+		}
 	}
 	// Who is not even known by name. A client that only knows who served cannot have
 	// missed one over a whole episode.

@@ -76,7 +76,7 @@ func (f *finder) usual(r *spec.EpisodeRecord) {
 			each = append(each, q)
 		}
 		f.own[l.name] = max(orZero(quantileOf(all, 95)), f.past.workers[l.name])
-		f.prompts[l.name] = orZero(mean(l.taken()))
+		f.prompts[l.name] = orZero(meanKnown(l.taken()))
 	}
 	if f.worker = orZero(median(each)); f.worker == 0 && len(t.workers) > 0 {
 		f.worker = f.past.fleet / float64(len(t.workers))
@@ -107,6 +107,11 @@ func (l *lane) progressAll() []float64 {
 		all = append(all, l.progress(k))
 	}
 	return all
+}
+
+// meanKnown is the mean of what is known.
+func meanKnown(v []float64) float64 {
+	return mean(slices.DeleteFunc(slices.Clone(v), math.IsNaN))
 }
 
 // quantileOf is a percentile of what is known.
@@ -326,6 +331,7 @@ func (f *finder) reads(l *lane, k int) bool {
 type hold struct {
 	worker      string
 	from, until int64
+	late        bool // it only took long in all: other things do that as well
 }
 
 // heldUp is where many streams waited much longer for a token than is usual: what
@@ -358,9 +364,9 @@ func (f *finder) heldUp(r *spec.EpisodeRecord) []standstill {
 		late := float64(q.Last-q.First) - float64(float64(q.Tokens)*usual)
 		switch {
 		case float64(gap) >= least && from < until:
-			held = append(held, hold{q.Worker, from, to})
+			held = append(held, hold{q.Worker, from, to, false})
 		case late >= least && usual > 0 && q.First < until:
-			held = append(held, hold{q.Worker, q.First, q.Last})
+			held = append(held, hold{q.Worker, q.First, q.Last, true})
 		}
 	}
 	slices.SortFunc(held, func(a, b hold) int {
@@ -374,7 +380,14 @@ func (f *finder) heldUp(r *spec.EpisodeRecord) []standstill {
 		for n < len(held) && held[n].until-held[n-1].until <= second {
 			n++
 		}
-		if n >= needed {
+		late := 0
+		for _, h := range held[:n] {
+			if h.late {
+				late++
+			}
+		}
+		// A worker that crawls holds up all that it has.
+		if n >= needed && (2*late <= n || float64(n) >= f.asked/2/float64(max(1, r.Episode.Point.Workers, len(f.t.workers)))) {
 			all = append(all, f.cluster(held[:n])...)
 		}
 		held = held[n:]
@@ -430,6 +443,7 @@ func (f *finder) settle(fleet, workers, held []standstill) []standstill {
 		s.seen = true
 		if name := f.holder(s); name != "" {
 			s.worker = name
+			s.open = s.open && f.silentAtTheEnd(name)
 		}
 		for j := range workers {
 			if w := &workers[j]; s.worker == "" && w.from+f.least <= s.from && w.until >= s.from {
@@ -462,6 +476,14 @@ func (f *finder) settle(fleet, workers, held []standstill) []standstill {
 	}
 	slices.SortFunc(all, func(a, b standstill) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.worker, b.worker)) })
 	return all
+}
+
+// silentAtTheEnd says whether a worker itself made next to nothing in the last
+// seconds of the load.
+func (f *finder) silentAtTheEnd(name string) bool {
+	l := f.t.index[name]
+	last := l.progressAll()[max(0, f.t.seconds-3):]
+	return !(meanKnown(last) >= f.th.StallShare*f.worker)
 }
 
 // toldOldNumbers says whether the client got a worker's tokens all the while: then
@@ -520,6 +542,9 @@ func (f *finder) witness(all []standstill, h standstill) []standstill {
 }
 
 func (f *finder) saw(l *lane, h standstill) bool {
+	if l.apart > f.th.StallS {
+		return false // it was asked too seldom to have seen it
+	}
 	for k := h.from; k < h.until; k++ {
 		if math.IsNaN(l.told[k]) {
 			return false

@@ -33,9 +33,10 @@ type lane struct {
 	held    []float64 // requests that it has, by its gauges
 	most    []float64 // at any time of the second, as far as is known
 	running []float64
-	refused []bool // its page was refused: nobody is there
-	asked   int    // samples that were wanted
-	lost    int    // of those, that did not come, less those that were refused
+	refused []bool  // its page was refused: nobody is there
+	asked   int     // samples that were wanted
+	lost    int     // of those, that did not come, less those that were refused
+	apart   float64 // seconds that usually lie between two samples
 
 	seen    []float64 // tokens, by the client's record
 	streams []float64 // streams that the client has open with it
@@ -190,10 +191,10 @@ func (t *timeline) readSeries(series []spec.Sample) {
 			}
 		}
 		if c := generated[l]; c != nil {
-			c.perSecond(l.told)
+			l.apart = c.perSecond(l.told)
 		}
 		if c := prompted[l]; c != nil {
-			c.perSecond(l.prompts)
+			_ = c.perSecond(l.prompts)
 		}
 	}
 }
@@ -221,16 +222,18 @@ func (c *counts) add(t int64, v *float64) {
 }
 
 // perSecond writes by how much the counter grew in each second for which there are
-// samples near enough on both sides.
-func (c *counts) perSecond(to []float64) {
+// samples near enough on both sides. It gives how many seconds usually lie between
+// two of them.
+func (c *counts) perSecond(to []float64) (usualS float64) {
 	if len(c.at) < 2 {
-		return
+		return math.Inf(1)
 	}
 	var apart []float64
 	for i := 1; i < len(c.at); i++ {
 		apart = append(apart, float64(c.at[i]-c.at[i-1]))
 	}
-	most := int64(mostApart * median(apart))
+	usual := median(apart)
+	most := int64(mostApart * usual)
 	i := 0
 	at := func(when int64) float64 {
 		for i+1 < len(c.at) && c.at[i+1] < when {
@@ -255,6 +258,7 @@ func (c *counts) perSecond(to []float64) {
 		}
 		before = after
 	}
+	return usual / float64(second)
 }
 
 // holdOn fills seconds without a sample by the last one, for a while.

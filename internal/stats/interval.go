@@ -25,6 +25,26 @@ func MeanInterval(x []float64, confidence float64) (mean, low, high float64) {
 	return mean, mean - half, mean + half
 }
 
+// MeanDifference is the mean of y less that of x, with Student's t interval for two
+// samples of one spread: two short ones tell together how wide it is. With fewer than
+// two values in either the bounds are NaN; with none, or one that is no finite number,
+// the difference is too.
+func MeanDifference(x, y []float64, confidence float64) (difference, low, high float64) {
+	if !allFinite(x) || !allFinite(y) {
+		return math.NaN(), math.NaN(), math.NaN()
+	}
+	difference = Mean(y) - Mean(x)
+	if len(x) < 2 || len(y) < 2 || !share(confidence) {
+		return difference, math.NaN(), math.NaN()
+	}
+	n, m := float64(len(x)), float64(len(y))
+	t := settled(-distuv.StudentsT{Sigma: 1, Nu: n + m - 2}.Quantile((1 - confidence) / 2))
+	sx, sy := Std(x), Std(y)
+	pooled := (float64(n*float64(sx*sx)) + float64(m*float64(sy*sy))) / (n + m - 2)
+	half := float64(t * math.Sqrt(float64(pooled*(1/n+1/m))))
+	return difference, difference - half, difference + half
+}
+
 // ClopperPearson is the exact interval of a share of which k were seen in n
 // independent trials. It holds for every true share, at the price of being wider
 // than it must be for most. Both bounds are NaN unless 0 <= k <= n, n > 0 and the

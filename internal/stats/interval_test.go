@@ -131,3 +131,25 @@ func TestFiguresFromALogarithmHaveNineDigits(t *testing.T) {
 		}
 	}
 }
+
+// By hand: the squares about both means sum to 12 over 5 degrees of freedom, and the
+// 97.5 % point of t with 5 is 2.5705818 (any table).
+func TestMeanDifferencePoolsTheSpread(t *testing.T) {
+	x, y := []float64{10, 12, 11}, []float64{14, 13, 17, 16}
+	for name, c := range map[string]struct {
+		x, y                  []float64
+		difference, low, high float64
+	}{
+		"three and four":        {x, y, 4, 4 - 3.0415534, 4 + 3.0415534},
+		"none":                  {nil, y, nan, nan, nan},
+		"one has no spread":     {x, y[:1], 3, nan, nan},
+		"one that is no number": {[]float64{1, nan}, y, nan, nan, nan},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, low, high := stats.MeanDifference(c.x, c.y, 0.95)
+			if !near(d, c.difference) || math.Abs(low-c.low) > 1e-4 || math.Abs(high-c.high) > 1e-4 || math.IsNaN(low) != math.IsNaN(c.low) {
+				t.Errorf("%v in %v to %v, want %v in %v to %v", d, low, high, c.difference, c.low, c.high)
+			}
+		})
+	}
+}
