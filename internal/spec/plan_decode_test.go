@@ -31,7 +31,7 @@ func somePlan(t testing.TB) *spec.Plan {
 		Constraints: []spec.Constraint{{Name: spec.ConstraintThroughput, Comparator: ">=", Threshold: 50000, Unit: "tokens/s", Tolerance: 0.1, From: "recipe"}},
 		Thresholds:  thresholds, Stability: spec.StabilityGate,
 		Half: &spec.HalfLook{Concurrency: 512, DurationS: 15}, Seed: math.MaxUint64,
-		Prior:    []spec.PriorStall{{GPU: "GPU-1", Worker: "5", Count: 0.5, Last: "2026-06-04T12:00:00Z"}},
+		PriorMinutes: 12.5, Prior: []spec.PriorStall{{GPU: "GPU-1", Worker: "5", Count: 0.5, Last: "2026-06-04T12:00:00Z"}},
 		Cost:     spec.Cost{ExpectedEpisodes: 5, WorstEpisodes: 11, ExpectedS: 270, WorstS: 600, ExpectedGPUMinutes: 36, WorstGPUMinutes: 80},
 		Inputs:   map[string]spec.Input{"profile": {Value: "standard", From: "default"}, "url": {Value: "http://127.0.0.1:1/v1", From: "flag", Place: "--url"}},
 		Scenario: scenario,
