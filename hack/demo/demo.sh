@@ -41,5 +41,6 @@ cat <<'END'
 
   demo/*/verdict.json has each verdict, demo/*/episodes what it was made from.
   Judge one again:    bin/aicr judge demo/stalls
-  On your endpoint:   bin/aicr validate --url http://HOST:PORT --dry-run
+  On your endpoint:   bin/aicr knee --url http://HOST:PORT --workers N --write reference.yaml
+                      bin/aicr validate --url http://HOST:PORT --workers N --recipe reference.yaml
 END

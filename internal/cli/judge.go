@@ -206,8 +206,9 @@ func (o *judgeOptions) change(a *app, was *spec.Plan, recipe *recipeFile) (*spec
 	}
 	if recipe != nil {
 		how = append(how, "recipe "+recipe.path)
-		if recipe.Verdict.Profile != "" && o.profile == "" {
-			p.Profile = recipe.Verdict.Profile
+		if name := recipe.Verdict.Profile; name != "" && o.profile == "" && name != was.Profile {
+			how = append(how, fmt.Sprintf("profile %s instead of %s", name, was.Profile))
+			p.Profile, p.Stability = name, defaultStability(name)
 		}
 		if recipe.Verdict.Stability != "" {
 			p.Stability = recipe.Verdict.Stability

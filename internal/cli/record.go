@@ -170,7 +170,7 @@ func (r *recorder) close(v *spec.Verdict, end time.Time) error {
 	if r.dir == "" {
 		return nil
 	}
-	err := r.events.Close()
+	err := errors.Join(r.events.Sync(), r.events.Close())
 	if r.lost != nil {
 		return r.lost
 	}

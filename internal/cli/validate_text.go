@@ -115,7 +115,7 @@ func judgedBy(p *spec.Plan) string {
 		by = append(by, fmt.Sprintf("%s %s %s %s within %.0f %% (%s)", c.Name, c.Comparator, number(c.Threshold), c.Unit, 100*c.Tolerance, c.From))
 	}
 	if p.Reference == nil && len(p.Constraints) == 0 {
-		by = append(by, "no reference and no floor: capability is held against the peers alone")
+		by = append(by, "no reference and no floor: this run cannot PASS; aicr knee --write FILE measures a reference first")
 	}
 	if p.Profile != spec.ProfileClassic {
 		by = append(by, "stalls: "+p.Stability)

@@ -105,7 +105,7 @@ func (c *Case) Verdict() (*spec.Verdict, *Next) {
 
 // gates says whether the rate of stalls decides.
 func (ev *Evidence) gates() bool {
-	return ev.plan.Stability != spec.StabilityReport && ev.plan.Profile != spec.ProfileSmoke
+	return ev.plan.Stability != spec.StabilityReport
 }
 
 // toldApart says whether anybody tells the workers apart, so far as there are
@@ -171,10 +171,11 @@ func (ev *Evidence) decide(found []spec.Finding) (spec.State, *Next) {
 	if ev.plan.Reference == nil {
 		state, done = ev.withoutReference()
 	}
+	floorOpen := ev.floor != nil && ev.floorState() != spec.Pass
 	switch {
-	case done && state == spec.Pass && (held != "" || ev.floorState() == spec.Inconclusive && ev.tests.spent()):
+	case done && state == spec.Pass && (held != "" || floorOpen && ev.tests.spent()):
 		return spec.Inconclusive, nil
-	case done && state == spec.Pass && ev.floorState() == spec.Inconclusive:
+	case done && state == spec.Pass && floorOpen:
 		return spec.Inconclusive, &Next{Why: ev.wanted()}
 	case done && state == spec.Fail: // of capability alone, past the knee
 		return spec.Inconclusive, nil
@@ -216,8 +217,14 @@ func (ev *Evidence) heldBack() string {
 		return fmt.Sprintf("only %d of %d workers have a metrics page, and the server does not name who serves", ev.pages(), ev.plan.Point.Workers)
 	case ev.hung() != "":
 		return ev.hung()
+	case ev.errorExpected().State == spec.Inconclusive:
+		return "more requests failed than are allowed, though that may be chance: more load would tell"
+	case ev.plan.Point.Workers == 0:
+		return "how many workers there should be is not known: say so with --workers"
 	case !ev.toldApart():
 		return "nobody tells the workers apart: name their metrics pages (--worker-metrics), or say that there is one (--workers 1)"
+	case !ev.compared():
+		return "the workers could not be compared: their tokens are not told for all of them, or no episode had enough time without a stall"
 	case ev.plan.Reference == nil && ev.floor == nil:
 		return "there is nothing to hold throughput against: give a recipe with a floor or a reference (aicr knee --write FILE makes one)"
 	}
@@ -233,6 +240,19 @@ func (ev *Evidence) pages() int {
 		}
 	}
 	return 0
+}
+
+// compared says whether workers' shares were measured in enough episodes, so far as
+// there are several.
+func (ev *Evidence) compared() bool {
+	several := false
+	for _, d := range ev.episodes {
+		several = several || len(d.workers) > 1 && ev.plan.Point.Workers != 1
+	}
+	for _, s := range ev.shares {
+		several = several && len(s) < ev.th.MinEpisodes
+	}
+	return !several
 }
 
 // hung says who stood still, and had for long, when the last episode ended.
@@ -279,7 +299,7 @@ func (ev *Evidence) wanted() string {
 		parts = append(parts, "capability takes "+counted(float64(need), "more episode"))
 	} else if s := t.capacityState(); s == spec.Inconclusive {
 		parts = append(parts, "throughput is neither clearly enough nor clearly too little")
-	} else if s == spec.NotJudged && ev.plan.Reference != nil {
+	} else if s == spec.NotJudged && (ev.plan.Reference != nil || ev.floor != nil) && ev.overall.n == 0 {
 		parts = append(parts, "no episode was clean enough to tell of throughput")
 	}
 	if ev.floorState() == spec.Inconclusive && t.enough() {
@@ -295,7 +315,9 @@ func (ev *Evidence) wanted() string {
 	if _, suspects := t.slowWorkers(); len(suspects) > 0 {
 		parts = append(parts, several("worker", suspects)+" may be slow")
 	}
-	if t.enough() && t.ttftState() == spec.Inconclusive {
+	if t.enough() && t.ttftTold < ev.th.MinEpisodes {
+		parts = append(parts, fmt.Sprintf("TTFT p99 could be told in %d of %d episodes: the others had too few requests for an interval", t.ttftTold, t.episodes))
+	} else if t.enough() && t.ttftState() == spec.Inconclusive {
 		parts = append(parts, "TTFT was above its guardrail in some episodes")
 	}
 	if len(parts) == 0 {
@@ -355,7 +377,7 @@ func (ev *Evidence) integrity() spec.Ledger {
 	case !ev.toldApart():
 		l.State = spec.Inconclusive
 		parts = append(parts, "workers: not told apart")
-	case serving == 0:
+	case serving == 0 && ev.plan.Point.Workers == 1:
 		parts = append(parts, "workers: one, as the plan says")
 	case ev.plan.Point.Workers > 0:
 		parts = append(parts, fmt.Sprintf("%d of %d workers served", serving, ev.plan.Point.Workers))
@@ -381,7 +403,7 @@ func (ev *Evidence) integrity() spec.Ledger {
 
 func (ev *Evidence) failures() (failed, sent int) {
 	for _, d := range ev.episodes {
-		failed += d.errors.failed
+		failed += d.errors.failed - d.errors.classes[classNoTokens]
 		sent += d.requests.Sent - d.requests.Interrupted
 	}
 	return failed, sent
@@ -461,7 +483,7 @@ func (ev *Evidence) stability() spec.Ledger {
 		l.Reason += fmt.Sprintf(", and %.1f of earlier runs", t.prior)
 	}
 	switch {
-	case ev.plan.Profile == spec.ProfileSmoke:
+	case !ev.gates() && ev.plan.Profile == spec.ProfileSmoke:
 		l.Reason += "; reported, not judged: a smoke test is too short for it"
 	case !ev.gates():
 		l.Reason += "; reported, not judged"
@@ -551,7 +573,7 @@ func rounded(v []float64) []float64 {
 
 func (ev *Evidence) stallList() []spec.Stall {
 	var all []spec.Stall
-	for _, d := range ev.all() {
+	for _, d := range ev.episodes {
 		for _, s := range d.stalls {
 			all = append(all, spec.Stall{Episode: d.number, At: float64(s.from), Seconds: float64(s.until - s.from), Open: s.open, Worker: s.worker, GPU: ev.gpuOf(s.worker), By: s.by()})
 		}

@@ -211,7 +211,7 @@ func TestNextSaysWhatWouldEndIt(t *testing.T) {
 func TestStabilityIsReportedWhereItDoesNotDecide(t *testing.T) {
 	report := func(p *spec.Plan) { p.Stability = spec.StabilityReport }
 	smoke := func(p *spec.Plan) {
-		p.Profile = spec.ProfileSmoke
+		p.Profile, p.Stability = spec.ProfileSmoke, spec.StabilityReport
 		p.Thresholds.MaxEpisodes = 2
 	}
 	stall := bout{pace: only(3, 10, 12, 0)}

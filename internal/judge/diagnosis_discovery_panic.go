@@ -39,7 +39,7 @@ func discoveryPanic(ev *Evidence) []spec.Finding {
 func clip(s string) string {
 	const most = 160
 	if len(s) > most {
-		return s[:most] + "…"
+		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
 }

@@ -56,7 +56,7 @@ func failedRequests(ev *Evidence) []spec.Finding {
 		total += n
 	}
 	for w, n := range by {
-		if total >= 5 && float64(n) >= mostOnOne*float64(total) && len(by) > 0 && len(ev.digestWorkers()) > 1 {
+		if total >= 5 && float64(n) >= mostOnOne*float64(total) && len(ev.digestWorkers()) > 1 {
 			f.Workers = []string{w}
 			f.Evidence = append(f.Evidence, fmt.Sprintf("%d of the %d that were with a known worker were with %s", n, total, workerWord(w)))
 		}

@@ -26,6 +26,9 @@ func telemetryGap(ev *Evidence) []spec.Finding {
 			Summary:  fmt.Sprintf("%s of the workers' samples are missing: what happened meanwhile is not known", percent(share)),
 			Evidence: []string{fmt.Sprintf("%s of %s samples did not come; %s are allowed", grouped(float64(lost)), grouped(float64(asked)), percent(ev.th.TelemetryLost))}, Advice: advice})
 	}
+	for _, w := range ev.deadPages() {
+		off = append(off, fmt.Sprintf("nobody answers at the page of worker %s, and the client saw %d of %d workers serve", w, ev.plan.Point.Workers, ev.plan.Point.Workers))
+	}
 	if unjoined {
 		off = append(off, "the client and the metrics pages name the workers differently, so that they cannot be joined")
 	}
@@ -35,6 +38,30 @@ func telemetryGap(ev *Evidence) []spec.Finding {
 			Advice: append([]string{"a page that tells old numbers, or a name that two workers share, looks like this"}, advice...)})
 	}
 	return all
+}
+
+// allSeen says whether the client saw so many workers serve.
+func (d *digest) allSeen(want int) bool {
+	n := 0
+	for _, w := range d.workers {
+		if d.named && w.seen > 0 {
+			n++
+		}
+	}
+	return want > 0 && n >= want
+}
+
+// deadPages are the pages at which nobody answers although every worker serves.
+func (ev *Evidence) deadPages() []string {
+	var all []string
+	for _, d := range ev.episodes {
+		for _, w := range d.workers {
+			if w.absent == neverThere && d.allSeen(ev.plan.Point.Workers) {
+				all = append(all, w.name)
+			}
+		}
+	}
+	return orderly(all)
 }
 
 // disagree is where the client's record and telemetry of the same workers differ.
@@ -62,6 +89,9 @@ func (ev *Evidence) disagree(d *digest) []string {
 
 // gap says whether too much telemetry is missing for a PASS, or is not to be believed.
 func (ev *Evidence) gap() bool {
+	if len(ev.deadPages()) > 0 {
+		return true
+	}
 	asked, lost, disputed := 0, 0, 0
 	for _, d := range ev.episodes {
 		asked += d.asked

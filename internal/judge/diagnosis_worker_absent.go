@@ -39,6 +39,8 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 	for _, d := range ev.looked() {
 		for _, w := range d.workers {
 			switch {
+			case w.absent == neverThere && d.allSeen(ev.plan.Point.Workers):
+				// The client saw as many serve as there should be: it is the page that is wrong.
 			case w.absent == neverThere:
 				say(w.name, "episode %d: nobody answers in the place of worker %s", d.number, w.name)
 			case w.absent == left:
@@ -60,25 +62,42 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 	if h := ev.start.haveWorkers; missing <= 0 && h != nil && ev.start.wantWorkers != nil && *h < *ev.start.wantWorkers && len(f.Workers) == 0 {
 		missing = *ev.start.wantWorkers - *h
 	}
+	want := ev.plan.Point.Workers
+	if want == 0 && ev.start.wantWorkers != nil {
+		want = *ev.start.wantWorkers
+	}
 	if missing > 0 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%d of %d workers were never seen", missing, ev.plan.Point.Workers))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%d of %d workers were never seen", missing, want))
 	}
 	if len(f.Evidence) == 0 {
 		return nil
 	}
 	f.Workers = orderly(f.Workers)
 	f.GPUs = ev.gpusOf(f.Workers)
-	switch n := len(f.Workers) + max(0, missing); {
-	case len(f.Workers) == 0:
-		f.Summary = fmt.Sprintf("%d of %d workers never served", n, ev.plan.Point.Workers)
-	default:
-		f.Summary = fmt.Sprintf("%s %s not there", several("worker", f.Workers), verb(len(f.Workers), "is", "are"))
-		if !slices.ContainsFunc(ev.looked(), func(d *digest) bool {
-			return slices.ContainsFunc(d.workers, func(w *workerDigest) bool { return found[w.name] && w.absent == neverThere })
-		}) {
-			f.Summary = fmt.Sprintf("%s %s to serve", several("worker", f.Workers), verb(len(f.Workers), "ceased", "ceased"))
-		}
+	f.Summary = fmt.Sprintf("%d of %d workers never served", missing, want)
+	if len(f.Workers) > 0 {
+		f.Summary = several("worker", f.Workers) + " " + ev.howAbsent(f.Workers)
 	}
 	f.Evidence = firstOf(f.Evidence, 8)
 	return []spec.Finding{f}
+}
+
+// howAbsent words the worst way in which workers are absent.
+func (ev *Evidence) howAbsent(workers []string) string {
+	worst := neverServed
+	for _, d := range ev.looked() {
+		for _, w := range d.workers {
+			if slices.Contains(workers, w.name) && w.absent != stays {
+				worst = min(worst, w.absent)
+			}
+		}
+	}
+	switch worst {
+	case neverThere:
+		return verb(len(workers), "is", "are") + " not there"
+	case left:
+		return "ceased to serve"
+	case stays, neverServed:
+	}
+	return "got nothing to do"
 }

@@ -96,7 +96,7 @@ func sentLess(ev *Evidence) []spec.Finding {
 	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceMedium,
 		Advice: []string{"look at the router: does it know the worker, and how does it choose?"}}
 	for w, s := range ev.shares {
-		if len(s) >= ev.th.MinEpisodes && mean(s) < ev.th.StarvedShare && ev.starved[w] == 0 {
+		if len(s) >= ev.th.MinEpisodes && mean(s) < ev.th.StarvedShare && ev.starved[w] == 0 && len(ev.speeds[w]) > 0 {
 			f.Workers = append(f.Workers, w)
 		}
 	}
@@ -108,6 +108,6 @@ func sentLess(ev *Evidence) []spec.Finding {
 	for _, w := range f.Workers {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("worker %s made %.2f of a fair share of the tokens", w, mean(ev.shares[w])))
 	}
-	f.Summary = fmt.Sprintf("%s %s less than half of a fair share, and what they get they serve as fast as their peers", several("worker", f.Workers), verb(len(f.Workers), "gets", "get"))
+	f.Summary = fmt.Sprintf("%s %s less than half of a fair share, at their peers' speed", several("worker", f.Workers), verb(len(f.Workers), "gets", "get"))
 	return []spec.Finding{f}
 }

@@ -44,16 +44,34 @@ func workerStall(ev *Evidence) []spec.Finding {
 		}
 		f.Summary = fmt.Sprintf("%s stalled %s in %.1f min of load, for up to %d s", several("worker", f.Workers), times, minutes, longest)
 	}
+	if ev.tests.prior > 0 {
+		f.Summary += fmt.Sprintf(", and this deployment %.1f times in earlier runs", ev.tests.prior)
+		for _, p := range ev.plan.Prior {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("earlier runs: %.1f stalls of %s, the last %s", p.Count, priorName(p), p.Last))
+		}
+	}
 	gate := ev.gates()
 	switch worker := ev.escalated(); {
 	case gate && worker != "":
 		f.Severity, f.Confidence = spec.SeverityFail, spec.ConfidenceHigh
-		f.Evidence = append(f.Evidence, fmt.Sprintf("every stall was on worker %s: chance does that once in %.0f", worker, math.Pow(float64(len(ev.digestWorkers())), float64(n-1))))
+		if n > 1 {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("every stall was on worker %s: chance does that once in %.0f", worker, math.Pow(float64(len(ev.digestWorkers())), float64(n-1))))
+		}
 	case gate && ev.tests.rateState() == spec.Fail:
 		f.Severity = spec.SeverityFail
 	}
 	f.Evidence = firstOf(f.Evidence, 12)
 	return []spec.Finding{f}
+}
+
+func priorName(p spec.PriorStall) string {
+	switch {
+	case p.GPU != "":
+		return "GPU " + p.GPU
+	case p.Worker != "":
+		return workerWord(p.Worker)
+	}
+	return "the fleet"
 }
 
 // words tells a stall, and what its GPU did meanwhile.

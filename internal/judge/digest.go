@@ -37,6 +37,7 @@ type digest struct {
 	gross      float64
 	ttft       figure // p99 of the clean part, ms
 	ttft50     float64
+	ttftMax    float64
 	ttftGross  float64
 	sentinel   []float64 // waits for the first token from the intended send, ms; +Inf unanswered
 	good       int       // requests that were served as a user wants it
@@ -117,7 +118,7 @@ func digestOf(p *spec.Plan, r *spec.EpisodeRecord, past *past) *digest {
 	th := &p.Thresholds
 	e := &r.Episode
 	d := &digest{number: e.Number, point: e.Point, loadedS: e.LoadedS, client: auditAnew(e.Client, th), throughput: notMeasured(), ttft: notMeasured(),
-		ttft50: math.NaN(), ttftGross: math.NaN(), gross: math.NaN(), inputMean: math.NaN(), outputMean: math.NaN(), cached: math.NaN()}
+		ttft50: math.NaN(), ttftMax: math.NaN(), ttftGross: math.NaN(), gross: math.NaN(), inputMean: math.NaN(), outputMean: math.NaN(), cached: math.NaN()}
 	loadS := e.LoadedS
 	if !(loadS >= 0 && loadS <= longestEpisode) {
 		loadS = 0 // whatever that was, it is not known
@@ -244,6 +245,7 @@ func (d *digest) capability(t *timeline, r *spec.EpisodeRecord, clean []bool, p 
 	slices.Sort(gross)
 	d.ttftGross = stats.Percentile(gross, 99)
 	d.ttft50 = stats.Percentile(all, 50)
+	d.ttftMax = stats.Percentile(all, 100)
 	if len(all) >= leastTTFT {
 		d.ttft = figure{value: stats.Percentile(all, 99), n: len(all)}
 		d.ttft.low, d.ttft.high = stats.BlockBootstrap(slices.DeleteFunc(blocks, func(b []float64) bool { return len(b) == 0 }),

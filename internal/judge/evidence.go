@@ -42,15 +42,12 @@ type start struct {
 	pods               []spec.Event
 	logs               []spec.Event
 	interrupted, ended bool
-	stages             map[string]bool
-	lastT              float64
 }
 
 func startOf(events []spec.Event) start {
-	s := start{stages: map[string]bool{}}
+	s := start{}
 	for i := range events {
 		e := &events[i]
-		s.lastT = max(s.lastT, e.T)
 		switch e.Kind {
 		case spec.EventGPUs:
 			s.gpus, s.freeGPUs = e.Want, e.Have
@@ -69,7 +66,6 @@ func startOf(events []spec.Event) start {
 		case spec.EventInterrupt:
 			s.interrupted = true
 		case spec.EventStage:
-			s.stages[e.Stage] = true
 			s.ended = s.ended || e.Stage == "end"
 		}
 	}
@@ -149,6 +145,11 @@ func (ev *Evidence) pastKnee() bool { return ev.elasticity < ev.th.Elasticity }
 // reading is what an episode adds to the tests.
 func (ev *Evidence) reading(d *digest) reading {
 	r := reading{ratio: math.NaN(), stalls: len(d.stalls), minutes: d.loadedS / 60, ttftBad: d.ttft.low > ev.guardMS}
+	// Without an interval only what lies on one side throughout tells anything.
+	if math.IsNaN(d.ttft.low) {
+		r.ttftBad = d.ttft50 > ev.guardMS
+		r.noTTFT = !r.ttftBad && !(d.ttftMax <= ev.guardMS)
+	}
 	if d.judgeable(ev.th) {
 		ev.throughputs = append(ev.throughputs, d.throughput.value)
 		if ref := ev.plan.Reference; ref != nil && ref.Throughput > 0 {

@@ -27,7 +27,7 @@ func (ev *Evidence) expectations() []spec.Expected {
 		all = append(all, expected("throughput-of-reference", fmt.Sprintf(">= %.2f of %s tokens/s", ev.th.RatioGood, grouped(ref.Throughput)), fmt.Sprintf("> %.2f, by a sequential test", ev.th.RatioBad),
 			ratio, "ratio", ev.tests.capacityState()))
 	}
-	if len(ev.plan.Constraints) == 0 || !slices.ContainsFunc(ev.plan.Constraints, func(c spec.Constraint) bool { return c.Name == spec.ConstraintTTFT }) {
+	if !slices.ContainsFunc(ev.plan.Constraints, func(c spec.Constraint) bool { return c.Name == spec.ConstraintTTFT }) {
 		all = append(all, expected("ttft-p99-guardrail", fmt.Sprintf("<= %s", grouped(ev.guardMS)), fmt.Sprintf("<= %s in more than half of the episodes", grouped(ev.guardMS)), ev.ttft(), "ms", ev.tests.ttftState()))
 	}
 	all = append(all, ev.shareExpected(), ev.rateExpected(), ev.errorExpected())
@@ -64,6 +64,8 @@ func (ev *Evidence) shareExpected() spec.Expected {
 			state = spec.Fail
 		case len(suspects) > 0 || !ev.tests.enough():
 			state = spec.Inconclusive
+		case f.value < ev.th.PeerShare: // it was sent less
+			state = spec.NotJudged
 		default:
 			state = spec.Pass
 		}
@@ -99,8 +101,11 @@ func (ev *Evidence) errorExpected() spec.Expected {
 	if sent > 0 {
 		low, high := stats.ClopperPearson(failed, sent, confidence)
 		f, state = figure{float64(failed) / float64(sent), low, high, sent}, spec.Pass
-		if low > ev.th.ErrorShare {
+		switch {
+		case low > ev.th.ErrorShare:
 			state = spec.Fail
+		case f.value > ev.th.ErrorShare:
+			state = spec.Inconclusive
 		}
 	}
 	return expected("failed-requests", fmt.Sprintf("<= %.2g", ev.th.ErrorShare), fmt.Sprintf("<= %.2g", ev.th.ErrorShare), f, "of requests", state)

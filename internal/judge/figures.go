@@ -20,7 +20,7 @@ type Figures struct {
 func (c *Case) AddFigures(f Figures) {
 	unknown := math.NaN()
 	d := &digest{number: len(c.all) + 1, point: c.plan.Point, throughput: notMeasured(), ttft: notMeasured(), gross: f.Throughput,
-		ttft50: unknown, ttftGross: f.TTFT99, inputMean: unknown, outputMean: unknown, cached: unknown,
+		ttft50: unknown, ttftMax: unknown, ttftGross: f.TTFT99, inputMean: unknown, outputMean: unknown, cached: unknown,
 		host: hostDigest{unknown, unknown, unknown, unknown}, whole: wholeDigest{throughput: f.Throughput, ttft99: f.TTFT99},
 		asked: 1, lost: 1} // of the workers' telemetry nothing came
 	if !math.IsNaN(f.Throughput) { // all of it stands for the one batch that there is

@@ -16,6 +16,7 @@ type reading struct {
 	minutes float64  // of load
 	slow    []string // workers below their share
 	ttftBad bool     // the whole interval of its p99 lies above the guardrail
+	noTTFT  bool     // what its p99 is cannot be told
 }
 
 // sequence is the two sequential tests and the rules beside them, over the episodes
@@ -34,6 +35,7 @@ type sequence struct {
 	rateWalk []float64
 	slow     map[string]int
 	ttftBad  int
+	ttftTold int // episodes whose p99 can be told
 }
 
 func newSequence(p *spec.Plan) *sequence {
@@ -65,6 +67,9 @@ func (s *sequence) add(r reading) {
 	}
 	if r.ttftBad {
 		s.ttftBad++
+	}
+	if !r.noTTFT {
+		s.ttftTold++
 	}
 }
 
@@ -122,7 +127,7 @@ func (s *sequence) ttftState() spec.State {
 		return spec.NotJudged
 	case s.ttftBad >= 2 && bad >= s.th.TTFTBadShare*all:
 		return spec.Fail
-	case s.enough() && bad <= s.th.TTFTPassShare*all:
+	case s.ttftTold >= s.th.MinEpisodes && bad <= s.th.TTFTPassShare*all:
 		return spec.Pass
 	}
 	return spec.Inconclusive

@@ -58,6 +58,7 @@ type finder struct {
 	worker     float64            // and of one worker
 	own        map[string]float64 // and of each, by itself
 	perRequest float64            // tokens a second for each request that a worker has, when all is well
+	planned    int                // workers that there should be
 	asked      float64            // requests that were to be in flight
 	starts     float64            // first tokens in a second, on average
 	prompts    map[string]float64 // prompts that a worker takes in, in a second, on average
@@ -66,6 +67,7 @@ type finder struct {
 func (f *finder) usual(r *spec.EpisodeRecord) {
 	t := f.t
 	f.asked = float64(r.Episode.Point.Concurrency)
+	f.planned = r.Episode.Point.Workers
 	f.good = orZero(quantileOf(t.fleet, 75))
 	f.starts = mean(t.starts)
 	f.own, f.prompts = map[string]float64{}, map[string]float64{}
@@ -388,11 +390,24 @@ func (f *finder) heldUp(r *spec.EpisodeRecord) []standstill {
 		}
 		// A worker that crawls holds up all that it has.
 		if n >= needed && (2*late <= n || float64(n) >= f.asked/2/float64(max(1, r.Episode.Point.Workers, len(f.t.workers)))) {
-			all = append(all, f.cluster(held[:n])...)
+			found := f.cluster(held[:n])
+			if 2*late > n {
+				found = slices.DeleteFunc(found, f.wentOn)
+			}
+			all = append(all, found...)
 		}
 		held = held[n:]
 	}
 	return all
+}
+
+// goesOn is the share of its usual first tokens by which a worker that is only
+// crowded goes on: one that stands still begins few answers.
+const goesOn = 0.6
+
+func (f *finder) wentOn(s standstill) bool {
+	l := f.t.index[s.worker]
+	return l != nil && mean(l.starts[s.from:s.until]) >= goesOn*mean(l.starts)
 }
 
 // cluster makes a stall of streams that were held up together: of the worker that
@@ -499,10 +514,7 @@ func (f *finder) toldOldNumbers(s *standstill) bool {
 			others = append(others, mean(o.seen[s.from:s.until]))
 		}
 	}
-	usual := median(others)
-	if math.IsNaN(usual) {
-		usual = f.worker
-	}
+	usual := max(orZero(median(others)), f.worker/2) // most of them may stand still as well
 	return mean(l.seen[s.from:s.until]) >= f.th.RecoveredRate*usual && usual > 0
 }
 
@@ -554,6 +566,9 @@ func (f *finder) saw(l *lane, h standstill) bool {
 }
 
 func (f *finder) sawAll(h standstill) bool {
+	if len(f.t.workers) < f.planned {
+		return false // nobody looked at the others
+	}
 	for _, l := range f.t.workers {
 		if !f.saw(l, h) {
 			return false

@@ -283,7 +283,7 @@ func auditAnew(c spec.BenchClient, limits *spec.Thresholds) spec.BenchClient {
 	before := Audit(&c, &usual)
 	var all []spec.BenchReason
 	for _, r := range Audit(&c, limits) {
-		if !slices.Contains(before, r) || slices.Contains(c.Reasons, r) {
+		if !slices.Contains(before, r) || slices.Contains(c.Reasons, r) || c.InFlight == nil {
 			all = append(all, r)
 		}
 	}

@@ -73,7 +73,19 @@ func ReadRun(files fs.FS) (*RecordedRun, error) {
 	if r.Plan.Half != nil && len(numbers) > 0 && numbers[0] != 0 {
 		return nil, badFile("episodes/000", "is missing", "the plan has a look at half the load, which comes before the first episode")
 	}
-	return r, nil
+	return r, r.allThere()
+}
+
+// allThere finds an episode that was told of, of a run that came to its end, and is
+// not there: who takes one away chooses among them.
+func (r *RecordedRun) allThere() error {
+	ended := slices.ContainsFunc(r.Events, func(e Event) bool { return e.Kind == EventStage && e.Stage == "end" })
+	for _, e := range r.Events {
+		if ended && e.Kind == EventStage && e.Stage == "episode" && !slices.Contains(r.numbers, e.Episode) {
+			return badFile(fmt.Sprintf("episodes/%03d", e.Episode), "is missing", "events.jsonl tells of it, and of the run's end after it")
+		}
+	}
+	return nil
 }
 
 // Numbers lists the whole episodes, from the first. 0 is the look at half the load.
@@ -240,6 +252,9 @@ func (r *RecordedRun) readSummary(name string, number int, e *Episode) error {
 		d.within(join(field, "served"), c.Served, 0, maxLines)
 		d.within(join(field, "failed"), c.Failed, 0, maxLines)
 		d.within(join(field, "interrupted"), c.Interrupted, 0, maxLines)
+	}
+	if d.sound("client") && e.Client.Valid != (len(e.Client.Reasons) == 0) {
+		d.wrong("client.valid", "does not go with its reasons", "a client is valid when it has none")
 	}
 	for i, s := range e.Samples {
 		d.word(join(element("samples", i), "source"), s.Source, sources())
