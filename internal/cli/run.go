@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -27,27 +26,19 @@ func run(ctx context.Context, env Env, constructors func(*app) []*cobra.Command)
 	defer cancel(nil)
 	a := newApp(env)
 	done := make(chan Code, 1)
-	var first time.Time
 	go func() { done <- a.execute(ctx, a.root(constructors)) }()
 	for {
 		select {
 		case code := <-done:
 			return code
 		case <-env.Signals:
-			// A signal to a process and to its group comes twice: that is one wish.
-			switch now := env.Now(); {
-			case ctx.Err() == nil:
-				first = now
-				cancel(errInterrupted)
-			case now.Sub(first) >= oneWish:
+			if ctx.Err() != nil {
 				return Interrupted
 			}
+			cancel(errInterrupted)
 		}
 	}
 }
-
-// oneWish is for how long signals count as one.
-const oneWish = 500 * time.Millisecond
 
 var errInterrupted = errors.New("interrupted")
 
