@@ -63,15 +63,20 @@ func (s *scenario) tally() tally {
 }
 
 // gpuMinutes is what a run cost. Of a run in which the client failed its audit from
-// the start, the one episode that this takes is counted.
+// the start, the episode and its repetitions are counted.
 func (s *scenario) gpuMinutes(l line) float64 {
 	if l.Verdict == spec.Skip {
 		return 0
 	}
 	seconds := l.FirstS
 	if l.Requests > 0 {
-		episode := s.spec.Load.Episode.D().Seconds()
-		seconds += halfLookS + pauseS + float64(max(1, l.Episodes))*pauseS + max(l.LoadedS, episode)
+		episodes, loaded := float64(l.Episodes), l.LoadedS
+		if l.Episodes == 0 {
+			limits, _ := spec.DefaultThresholds(spec.ProfileStandard)
+			episodes = float64(1 + limits.MaxRetries)
+			loaded = episodes * s.spec.Load.Episode.D().Seconds()
+		}
+		seconds += halfLookS + pauseS + episodes*pauseS + loaded
 	}
 	return float64(s.spec.Fleet.Workers) * (deployMinutes + seconds/60)
 }
