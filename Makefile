@@ -24,6 +24,7 @@ FUZZ := \
 	internal/spec:FuzzRun \
 	internal/spec:FuzzRecipe \
 	internal/spec:FuzzHistory \
+	internal/judge:FuzzDamagedRun \
 	internal/sim/serve:FuzzRequestBody \
 	internal/observe:FuzzPage \
 	internal/observe:FuzzKubelet \

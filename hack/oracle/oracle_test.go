@@ -187,7 +187,7 @@ func TestWhatARunCosts(t *testing.T) {
 		{"never served", line{Verdict: spec.Fail}, 48},
 		{"five episodes", line{Verdict: spec.Pass, Requests: 1, Episodes: 5, LoadedS: 250}, 8 * (6 + (25+275)/60.0)},
 		{"a cold start", line{Verdict: spec.Pass, Requests: 1, Episodes: 5, LoadedS: 250, FirstS: 42}, 8 * (6 + (25+275+42)/60.0)},
-		{"no episode counted", line{Verdict: spec.Invalid, Requests: 1}, 8 * (6 + (25+55)/60.0)},
+		{"no episode counted, of three", line{Verdict: spec.Invalid, Requests: 1}, 8 * (6 + (25+3*55)/60.0)},
 	} {
 		if got := s.gpuMinutes(c.line); fmt.Sprintf("%.6f", got) != fmt.Sprintf("%.6f", c.want) {
 			t.Errorf("%s: %v, wanted %v", c.name, got, c.want)

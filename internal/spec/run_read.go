@@ -495,6 +495,13 @@ func (d *document) checkSample(s *Sample) {
 			d.wrong(field, fmt.Sprintf("%d cannot be", at), "")
 		}
 	}
+	if c := s.Client; c != nil {
+		for field, n := range map[string]int64{"in_flight": int64(c.InFlight), "sent": c.Sent, "ended": c.Ended, "tokens": c.Tokens} {
+			if n < 0 {
+				d.wrong(join("client", field), fmt.Sprintf("%d cannot be", n), "")
+			}
+		}
+	}
 	if len(d.mistakes) == 0 && s.mixed() {
 		d.wrong("source", fmt.Sprintf("want the sample of a %s and nothing else, or a gap", s.Source), "")
 	}
