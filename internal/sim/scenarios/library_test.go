@@ -212,7 +212,7 @@ func TestTheOracleIsPlayedAsItIsWritten(t *testing.T) {
 			expect: &spec.Expectation{Verdict: []spec.State{spec.Invalid, spec.Fail}, Finding: "serving/no-tokens"}},
 		13: {title: "missing-workers", expect: expect(spec.Fail, "integrity", "worker/absent", 5, 6, 7),
 			faults: []spec.Fault{{Kind: spec.WorkerMissing, Workers: on(5, 6, 7)}}},
-		14: {title: "slow-worker", expect: expect(spec.Fail, "integrity", "worker/slow", 3),
+		14: {title: "slow-worker", expect: expect(spec.Fail, "capability", "worker/slow", 3),
 			faults: []spec.Fault{{Kind: spec.WorkerSlow, Workers: on(3), Factor: new(2.0)}}},
 		15: {title: "thermal-throttle", expect: expect(spec.Fail, "integrity", "gpu/throttle"),
 			faults: []spec.Fault{{Kind: spec.WorkerSlow, Workers: everyWorker, Factor: new(1.6)},
