@@ -87,7 +87,7 @@ func (a *app) judge(ctx context.Context, dir string, o *judgeOptions) error {
 	if err != nil {
 		return err
 	}
-	v, err := rejudge(ctx, dir, run, plan)
+	v, err := rejudge(ctx, dir, run, plan, func(*spec.Episode) {})
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (a *app) judge(ctx context.Context, dir string, o *judgeOptions) error {
 // readRun reads the folder of a run.
 func (a *app) readRun(dir string) (*spec.RecordedRun, error) {
 	if info, err := os.Stat(dir); err != nil {
-		return nil, misuse("", "reading the run: %w", err)
+		return nil, misuse("name the folder that --run named", "reading the run: %w", err)
 	} else if !info.IsDir() {
 		return nil, misuse("name the folder that --run named", "reading the run: %s is no folder", dir)
 	}
@@ -140,8 +140,9 @@ func badRecord(dir string, err error) error {
 	return errors.Join(wrong...)
 }
 
-// rejudge comes to the verdict of a record, an episode at a time.
-func rejudge(ctx context.Context, dir string, run *spec.RecordedRun, plan *spec.Plan) (*spec.Verdict, error) {
+// rejudge comes to the verdict of a record, an episode at a time, and lets each be
+// seen on the way.
+func rejudge(ctx context.Context, dir string, run *spec.RecordedRun, plan *spec.Plan, see func(*spec.Episode)) (*spec.Verdict, error) {
 	c := judge.NewCase(plan)
 	c.Hear(run.Events...)
 	for _, number := range run.Numbers() {
@@ -153,6 +154,7 @@ func rejudge(ctx context.Context, dir string, run *spec.RecordedRun, plan *spec.
 			return nil, badRecord(dir, err)
 		}
 		c.Add(e)
+		see(&e.Episode)
 	}
 	v, _ := c.Verdict()
 	return v, nil

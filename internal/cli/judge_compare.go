@@ -104,22 +104,14 @@ func (a *app) sideOf(ctx context.Context, dir string, change func(*spec.Plan) (*
 		return nil, err
 	}
 	s := &side{Run: dir, point: run.Plan.Point, target: run.Run.Target}
-	c := judge.NewCase(plan)
-	c.Hear(run.Events...)
-	for _, number := range run.Numbers() {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+	v, err := rejudge(ctx, dir, run, plan, func(e *spec.Episode) {
+		if e.Number > 0 && e.Client.Valid {
+			s.take(e)
 		}
-		e, err := run.Episode(number)
-		if err != nil {
-			return nil, badRecord(dir, err)
-		}
-		c.Add(e)
-		if number > 0 && e.Episode.Client.Valid {
-			s.take(&e.Episode)
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	v, _ := c.Verdict()
 	s.Verdict, s.LoadedS, s.Stalls = v.Verdict, v.LoadedS, len(v.Stalls)
 	return s, nil
 }

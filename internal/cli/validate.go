@@ -138,7 +138,7 @@ func (j *validateJob) printKept(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	v, err := rejudge(ctx, dir, run, run.Plan)
+	v, err := rejudge(ctx, dir, run, run.Plan, func(*spec.Episode) {})
 	if err != nil {
 		return err
 	}

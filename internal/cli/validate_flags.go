@@ -42,6 +42,20 @@ type validateOptions struct {
 	unsound bool // something is wrong with it
 }
 
+// defineAccess offers how the endpoint is reached, to every command that loads one.
+func (o *validateOptions) defineAccess(f *pflag.FlagSet) {
+	f.StringVar(&o.access.keyFile, "api-key-file", "", "`FILE` with the bearer token; AICR_API_KEY is the other way to give it")
+	f.StringArrayVarP(&o.access.headers, "header", "H", nil, "`NAME:VALUE` of a header to send with each request; may be given again")
+	secret(f, "header")
+	f.StringVar(&o.access.caFile, "ca-cert", "", "`FILE` with the PEM certificates to trust instead of the system's")
+	f.BoolVar(&o.access.insecure, "insecure-skip-tls-verify", false, "do not check the servers' certificates")
+	f.StringVar(&o.access.proxy, "proxy", "", "`URL` of an HTTP proxy; the proxy variables of the environment are not read")
+	secret(f, "proxy")
+	o.point.timeout = seconds(5 * time.Minute)
+	f.Var(&o.point.timeout, "request-timeout-seconds", "give up a request after this `TIME`")
+	alias(f, "request-timeout-seconds", "request-timeout")
+}
+
 func (o *validateOptions) define(cmd *cobra.Command) {
 	section(cmd, "Target", func(f *pflag.FlagSet) {
 		f.StringVarP(&o.url, "url", "u", "", "base `URL` of an OpenAI-compatible endpoint, with or without /v1")
@@ -51,16 +65,7 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 		alias(f, "seed", "random-seed")
 		f.StringVarP(&o.model, "model", "m", "", "`NAME` of the model; the only one that the server has, when not given")
 		f.IntVar(&o.point.workers, "workers", 0, "`N` engines behind the URL; 0: as many as --worker-metrics names pages, or not known")
-		f.StringVar(&o.access.keyFile, "api-key-file", "", "`FILE` with the bearer token; AICR_API_KEY is the other way to give it")
-		f.StringArrayVarP(&o.access.headers, "header", "H", nil, "`NAME:VALUE` of a header to send with each request; may be given again")
-		secret(f, "header")
-		f.StringVar(&o.access.caFile, "ca-cert", "", "`FILE` with the PEM certificates to trust instead of the system's")
-		f.BoolVar(&o.access.insecure, "insecure-skip-tls-verify", false, "do not check the servers' certificates")
-		f.StringVar(&o.access.proxy, "proxy", "", "`URL` of an HTTP proxy; the proxy variables of the environment are not read")
-		secret(f, "proxy")
-		o.point.timeout = seconds(5 * time.Minute)
-		f.Var(&o.point.timeout, "request-timeout-seconds", "give up a request after this `TIME`")
-		alias(f, "request-timeout-seconds", "request-timeout")
+		o.defineAccess(f)
 	})
 	section(cmd, "Observation", func(f *pflag.FlagSet) {
 		f.StringArrayVar(&o.pages.workers, "worker-metrics", nil, "`URL` of a worker's metrics page, or a file that lists them; may be given again")

@@ -19,7 +19,7 @@ func readRecipe(path string) (*recipeFile, error) {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, misuse("", "reading the recipe: %w", err)
+		return nil, misuse("aicr knee --write FILE makes one; docs/thresholds.md shows another", "reading the recipe: %w", err)
 	}
 	r, err := spec.DecodeRecipe(data)
 	if err != nil {
