@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aicr/internal/load"
+	"aicr/internal/report/layout"
 )
 
 // probing is shown while the first answers are awaited.
@@ -73,8 +74,8 @@ func (p *progress) Block(width int) []string {
 	}
 	return []string{
 		first,
-		fmt.Sprintf("         ttft p50 %s  p99 %s so far", short(m.TTFT50), short(m.TTFT99)),
-		fmt.Sprintf("         %s tokens/s now   %s", number(p.rate()), sparkline(p.rates, max(10, width-40))),
+		fmt.Sprintf("         ttft p50 %s  p99 %s so far", layout.Short(m.TTFT50), layout.Short(m.TTFT99)),
+		fmt.Sprintf("         %s tokens/s now   %s", layout.Number(p.rate()), sparkline(p.rates, max(10, width-40))),
 	}
 }
 
@@ -85,5 +86,5 @@ func (p *progress) Line() string {
 		done = fmt.Sprintf(", %.0f %% done", 100*s)
 	}
 	return fmt.Sprintf("%s: %d%s in flight, %s tokens/s, ttft p50 %s p99 %s, %d errors%s", m.Elapsed.Round(time.Second),
-		m.InFlight, p.asked(), number(p.rate()), short(m.TTFT50), short(m.TTFT99), m.Failed, done)
+		m.InFlight, p.asked(), layout.Number(p.rate()), layout.Short(m.TTFT50), layout.Short(m.TTFT99), m.Failed, done)
 }

@@ -15,6 +15,7 @@ import (
 	"aicr/internal/load/aiperf"
 	"aicr/internal/load/metric"
 	"aicr/internal/load/workload"
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 	"aicr/internal/stats"
 )
@@ -64,17 +65,10 @@ func (a *app) commandLine(command string) string {
 			if isURL(v) {
 				v = withoutQuery(v)
 			}
-			words = append(words, "--"+s.Name+"="+shellQuoted(v))
+			words = append(words, "--"+s.Name+"="+layout.Quoted(v))
 		}
 	}
 	return strings.Join(words, " ")
-}
-
-func shellQuoted(value string) string {
-	if strings.ContainsAny(value, " \t\n'\"$&;|<>()*?[]#~`\\{}!") {
-		return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
-	}
-	return value
 }
 
 // document computes everything that is told of the run.
@@ -463,13 +457,13 @@ func (r *benchReport) notes(d *spec.Bench, sum *metric.Summary) []string {
 		add("prompts had %.1f tokens where %.0f were asked", *w.Observed, *w.Asked)
 	}
 	if n := r.res.Main.Unsent; n > 0 {
-		add("%s requests were due and never sent: %d were in flight, which is as many as was allowed", number(float64(n)), r.job.main.Users)
+		add("%s requests were due and never sent: %d were in flight, which is as many as was allowed", layout.Number(float64(n)), r.job.main.Users)
 	}
 	if served := d.Requests.Served; served > 0 && served < p99Needs {
 		add("%d served requests are too few to say how sure a p99 is: %d more are needed", served, p99Needs-served)
 	}
 	if !sum.Swept && sum.Requests > 0 {
-		add("%s requests are too many for the figures over step functions of time (effective_*, active_*): not computed", number(float64(sum.Requests)))
+		add("%s requests are too many for the figures over step functions of time (effective_*, active_*): not computed", layout.Number(float64(sum.Requests)))
 	}
 	notes = append(notes, r.work.Notes()...)
 	if r.job.options.demo {

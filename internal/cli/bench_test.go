@@ -23,6 +23,7 @@ import (
 	"aicr/internal/load"
 	"aicr/internal/load/metric"
 	"aicr/internal/load/workload"
+	"aicr/internal/report/layout"
 	"aicr/internal/sim/truth"
 	"aicr/internal/spec"
 )
@@ -116,12 +117,12 @@ func TestSummaryIsTheGoldenOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
-			writeBench(&got, d, palette{})
+			writeBench(&got, d, layout.Palette{})
 			if first, _, _ := strings.Cut(got.String(), " "); first != string(d.Verdict) {
 				t.Errorf("the first word is %q, want the verdict", first)
 			}
 			for line := range strings.Lines(got.String()) {
-				if w := textWidth(strings.TrimSuffix(line, "\n")); w > 110 {
+				if w := layout.Width(strings.TrimSuffix(line, "\n")); w > 110 {
 					t.Errorf("line of %d columns: %s", w, line)
 				}
 				if strings.TrimRight(line, " \n")+"\n" != line {
@@ -147,7 +148,7 @@ func TestSummaryIsTheGoldenOne(t *testing.T) {
 
 			// Colour changes nothing but the colour, widths included.
 			var coloured bytes.Buffer
-			writeBench(&coloured, d, palette{on: true})
+			writeBench(&coloured, d, layout.Palette{On: true})
 			if plain := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(coloured.String(), ""); plain != got.String() {
 				t.Errorf("with colour (-without +with):\n%s", cmp.Diff(got.String(), plain))
 			}
@@ -164,7 +165,7 @@ func TestDurationsHaveThreeDigitsAndNeverAThousand(t *testing.T) {
 		{12_345_678, "12.3ms"}, {999_499_999, "999ms"}, {999_960_000, "1.00s"}, {time.Second, "1.00s"}, {12_345 * time.Millisecond, "12.3s"},
 		{59_949 * time.Millisecond, "59.9s"}, {59_960 * time.Millisecond, "1m0s"}, {125 * time.Second, "2m5s"}, {2 * time.Hour, "2h0m0s"}, {-1234, "-1.23µs"},
 	} {
-		if got := short(tt.d); got != tt.want {
+		if got := layout.Short(tt.d); got != tt.want {
 			t.Errorf("%d ns is %q, want %q", tt.d, got, tt.want)
 		}
 	}
@@ -183,7 +184,7 @@ func TestNumbersAreGroupedAndNoLongerThanNeeded(t *testing.T) {
 		{999.4, "999"}, {999.6, "1,000"}, {1000, "1,000"}, {1234.5, "1,234"}, {1e6, "1,000,000"}, {-1234, "-1,234"}, {-0.5, "-0.50"},
 		{math.NaN(), "–"}, {math.Inf(1), "∞"}, {math.Inf(-1), "-∞"},
 	} {
-		if got := number(tt.v); got != tt.want {
+		if got := layout.Number(tt.v); got != tt.want {
 			t.Errorf("%v is %q, want %q", tt.v, got, tt.want)
 		}
 	}

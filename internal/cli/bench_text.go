@@ -3,11 +3,10 @@ package cli
 import (
 	"bytes"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -22,13 +21,13 @@ func (a *app) printBench(d *spec.Bench, o *benchOptions) error {
 	return err
 }
 
-func writeBench(b *bytes.Buffer, d *spec.Bench, paint palette) {
-	word := paint.yellow
+func writeBench(b *bytes.Buffer, d *spec.Bench, paint layout.Palette) {
+	word := paint.Yellow
 	switch d.Verdict {
 	case spec.Pass:
-		word = paint.green
+		word = paint.Green
 	case spec.Fail, spec.Invalid:
-		word = paint.red
+		word = paint.Red
 	case spec.Inconclusive, spec.Skip, spec.NotJudged:
 	}
 	verdict := string(d.Verdict)
@@ -57,7 +56,7 @@ func writeBench(b *bytes.Buffer, d *spec.Bench, paint palette) {
 		if r.Hint != "" {
 			why = append(why, wrap(r.Hint, entryColumns-2)...)
 		}
-		writeHanging(b, strings.Repeat(" ", entryColumn)+paint.red("✗")+" ", entryColumn+2, why)
+		writeHanging(b, strings.Repeat(" ", entryColumn)+paint.Red("✗")+" ", entryColumn+2, why)
 	}
 	for _, n := range d.Notes {
 		entry("note", wrap(n, entryColumns)...)
@@ -92,7 +91,7 @@ func fill(parts []string, columns int) []string {
 		case p == "":
 		case line == "":
 			line = p
-		case textWidth(line)+textWidth(" · ")+textWidth(p)+textWidth(" ·") > columns:
+		case layout.Width(line)+layout.Width(" · ")+layout.Width(p)+layout.Width(" ·") > columns:
 			lines = append(lines, line+" ·")
 			line = p
 		default:
@@ -103,7 +102,7 @@ func fill(parts []string, columns int) []string {
 }
 
 // writeRates writes the figures that are one number.
-func writeRates(b *bytes.Buffer, all []spec.BenchFigure, paint palette) {
+func writeRates(b *bytes.Buffer, all []spec.BenchFigure, paint layout.Palette) {
 	first := true
 	for _, f := range all {
 		if f.N > 0 || f.Mean == nil {
@@ -113,7 +112,7 @@ func writeRates(b *bytes.Buffer, all []spec.BenchFigure, paint palette) {
 			b.WriteByte('\n')
 			first = false
 		}
-		fmt.Fprintf(b, "  %-20s %s %s\n", f.Name, paint.bold(number(*f.Mean)), f.Unit)
+		fmt.Fprintf(b, "  %-20s %s %s\n", f.Name, paint.Bold(layout.Number(*f.Mean)), f.Unit)
 	}
 }
 
@@ -121,14 +120,14 @@ func scheduleText(s spec.BenchSchedule) string {
 	var t string
 	switch {
 	case s.Rate > 0 && s.Concurrency > 0:
-		t = fmt.Sprintf("%s requests/s (%s), at most %d in flight", number(s.Rate), s.Pattern, s.Concurrency)
+		t = fmt.Sprintf("%s requests/s (%s), at most %d in flight", layout.Number(s.Rate), s.Pattern, s.Concurrency)
 	case s.Rate > 0:
-		t = fmt.Sprintf("%s requests/s (%s)", number(s.Rate), s.Pattern)
+		t = fmt.Sprintf("%s requests/s (%s)", layout.Number(s.Rate), s.Pattern)
 	default:
 		t = fmt.Sprintf("%d in flight", s.Concurrency)
 	}
 	if s.SentinelRate > 0 {
-		t += fmt.Sprintf(", sentinel at %s/s", number(s.SentinelRate))
+		t += fmt.Sprintf(", sentinel at %s/s", layout.Number(s.SentinelRate))
 	}
 	return t
 }
@@ -160,7 +159,7 @@ func writeTable(b *bytes.Buffer, all []spec.BenchFigure) {
 	}
 	rows := [][]string{{"", "mean", "p50", "p90", "p99", "max", "n"}}
 	for _, f := range all {
-		rows = append(rows, []string{f.Name, ms(f.Mean), ms(f.P50), ms(f.P90), ms(f.P99), ms(f.Max), number(float64(f.N))})
+		rows = append(rows, []string{f.Name, ms(f.Mean), ms(f.P50), ms(f.P90), ms(f.P99), ms(f.Max), layout.Number(float64(f.N))})
 		if f.WithFailures == nil {
 			continue
 		}
@@ -179,24 +178,24 @@ func writeTable(b *bytes.Buffer, all []spec.BenchFigure) {
 	widths := make([]int, len(rows[0]))
 	for _, cells := range rows {
 		for i, c := range cells {
-			widths[i] = max(widths[i], textWidth(c), 6)
+			widths[i] = max(widths[i], layout.Width(c), 6)
 		}
 	}
 	for _, cells := range rows {
 		var line strings.Builder
-		line.WriteString("  " + cells[0] + strings.Repeat(" ", widths[0]-textWidth(cells[0])))
+		line.WriteString("  " + cells[0] + strings.Repeat(" ", widths[0]-layout.Width(cells[0])))
 		for i, c := range cells[1:] {
-			line.WriteString(strings.Repeat(" ", 2+widths[i+1]-textWidth(c)) + c)
+			line.WriteString(strings.Repeat(" ", 2+widths[i+1]-layout.Width(c)) + c)
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 }
 
-func writeFailures(b *bytes.Buffer, d *spec.Bench, paint palette) {
+func writeFailures(b *bytes.Buffer, d *spec.Bench, paint layout.Palette) {
 	if len(d.Requests.Failures) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n  %s %d of %d\n", paint.red("failed"), d.Requests.Failed, d.Requests.Sent)
+	fmt.Fprintf(b, "\n  %s %d of %d\n", paint.Red("failed"), d.Requests.Failed, d.Requests.Sent)
 	for _, f := range d.Requests.Failures {
 		writeHanging(b, fmt.Sprintf("    %6d  %-11s  ", f.Count, f.Class), 25, wrap(f.Message, textColumns-25))
 	}
@@ -215,7 +214,7 @@ func writeWorkers(b *bytes.Buffer, d *spec.Bench) {
 
 // writeRosetta writes two lines a tool: what it would print, and what it would
 // mean by it.
-func writeRosetta(b *bytes.Buffer, d *spec.Bench, paint palette) {
+func writeRosetta(b *bytes.Buffer, d *spec.Bench, paint layout.Palette) {
 	if len(d.Rosetta) == 0 {
 		return
 	}
@@ -231,7 +230,7 @@ func writeRosetta(b *bytes.Buffer, d *spec.Bench, paint palette) {
 			if r.Unit == "ms" {
 				line += fmt.Sprintf("  %8s  %8s  %8s", "mean", "p50", "p99")
 			}
-			fmt.Fprintf(b, "\n%s\n", paint.bold(strings.TrimRight(line, " ")))
+			fmt.Fprintf(b, "\n%s\n", paint.Bold(strings.TrimRight(line, " ")))
 			last = r.Measure
 		}
 		var values strings.Builder
@@ -241,7 +240,7 @@ func writeRosetta(b *bytes.Buffer, d *spec.Bench, paint palette) {
 			case r.Unit == "ms":
 				fmt.Fprintf(&values, "  %8s", ms(v))
 			default:
-				fmt.Fprintf(&values, "  %8s", number(*v))
+				fmt.Fprintf(&values, "  %8s", layout.Number(*v))
 			}
 		}
 		name := r.Name
@@ -254,7 +253,7 @@ func writeRosetta(b *bytes.Buffer, d *spec.Bench, paint palette) {
 			meaning += " [" + r.Caveat + "]"
 		}
 		for _, line := range wrap(meaning, textColumns-8) {
-			fmt.Fprintf(b, "        %s\n", paint.dim(line))
+			fmt.Fprintf(b, "        %s\n", paint.Dim(line))
 		}
 	}
 }
@@ -263,7 +262,7 @@ func tokensText(w spec.BenchWorkload) []string {
 	part := func(name string, c spec.BenchCount) string {
 		t := name
 		if c.Asked != nil {
-			t += fmt.Sprintf(" asked %s", number(*c.Asked))
+			t += fmt.Sprintf(" asked %s", layout.Number(*c.Asked))
 		}
 		switch {
 		case c.Observed == nil && w.Tokens == "chunks":
@@ -271,9 +270,9 @@ func tokensText(w spec.BenchWorkload) []string {
 		case c.Observed == nil:
 			t += ", none observed"
 		case c.Min != nil && c.Max != nil && *c.Min != *c.Max:
-			t += fmt.Sprintf(", observed %s (%s to %s)", number(*c.Observed), number(*c.Min), number(*c.Max))
+			t += fmt.Sprintf(", observed %s (%s to %s)", layout.Number(*c.Observed), layout.Number(*c.Min), layout.Number(*c.Max))
 		default:
-			t += fmt.Sprintf(", observed %s", number(*c.Observed))
+			t += fmt.Sprintf(", observed %s", layout.Number(*c.Observed))
 		}
 		return t
 	}
@@ -297,10 +296,10 @@ func phasesText(phases []spec.BenchPhase) string {
 
 // clientText tells whether the client drove the load, and below it how late it
 // was.
-func clientText(c spec.BenchClient, paint palette) []string {
-	first := paint.green("✓") + " not the limit"
+func clientText(c spec.BenchClient, paint layout.Palette) []string {
+	first := paint.Green("✓") + " not the limit"
 	if !c.Valid {
-		first = paint.red("✗") + " the limit"
+		first = paint.Red("✗") + " the limit"
 	}
 	switch {
 	case c.InFlightAsked > 0 && c.InFlight != nil:
@@ -334,7 +333,7 @@ func machineText(c spec.BenchClient, wire string) []string {
 	case c.ThrottledPeriods == nil || c.ThrottledS == nil:
 		harm[2] = "throttling not measured"
 	case *c.ThrottledPeriods > 0:
-		harm[2] = fmt.Sprintf("throttled %s times, %s", number(float64(*c.ThrottledPeriods)), short(time.Duration(*c.ThrottledS*1e9)))
+		harm[2] = fmt.Sprintf("throttled %s times, %s", layout.Number(float64(*c.ThrottledPeriods)), layout.Short(time.Duration(*c.ThrottledS*1e9)))
 	}
 	if c.CPUPressure != nil {
 		harm[3] = fmt.Sprintf("CPU pressure %.0f %%", 100**c.CPUPressure)
@@ -347,61 +346,5 @@ func ms(v *float64) string {
 	if v == nil {
 		return "–"
 	}
-	return short(time.Duration(*v * 1e6))
-}
-
-// short writes a duration with three significant digits. The bounds are those
-// of what is printed: 999.96 ms is a second, not 1000 ms.
-func short(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "-" + short(-d)
-	case d == 0:
-		return "0"
-	case d < 999_500*time.Nanosecond:
-		return digits(float64(d)/1e3) + "µs"
-	case d < 999_500*time.Microsecond:
-		return digits(float64(d)/1e6) + "ms"
-	case d < 59_950*time.Millisecond:
-		return digits(d.Seconds()) + "s"
-	}
-	return d.Round(time.Second).String()
-}
-
-// digits writes a number that is not negative with three significant digits,
-// but no more than four places: what is smaller is next to nothing here.
-func digits(v float64) string {
-	places := 0
-	switch {
-	case v >= 99.95 || v == 0:
-	case v >= 9.995:
-		places = 1
-	case v >= 0.0995:
-		places = 2
-	case v >= 0.00995:
-		places = 3
-	default:
-		places = 4
-	}
-	return strconv.FormatFloat(v, 'f', places, 64)
-}
-
-// number writes a number for people: groups of thousands, and no more digits
-// than it needs.
-func number(v float64) string {
-	switch {
-	case math.IsNaN(v):
-		return "–"
-	case v < 0:
-		return "-" + number(-v)
-	case math.IsInf(v, 1):
-		return "∞"
-	case v < 999.5 && v != math.Trunc(v):
-		return digits(v)
-	}
-	text := strconv.FormatFloat(v, 'f', 0, 64)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+	return layout.Short(time.Duration(*v * 1e6))
 }

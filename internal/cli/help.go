@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"aicr/internal/report/layout"
 	"fmt"
 	"io"
 	"slices"
@@ -25,17 +26,17 @@ func (a *app) help(cmd *cobra.Command) {
 	writeHelp(a.env.Stdout, a.stdoutPalette(), cmd, width)
 }
 
-func writeHelp(w io.Writer, paint palette, cmd *cobra.Command, width int) {
+func writeHelp(w io.Writer, paint layout.Palette, cmd *cobra.Command, width int) {
 	fmt.Fprintf(w, "%s\n\n", strings.Join(wrap(cmd.Short, width), "\n"))
 	if cmd.Example != "" {
-		fmt.Fprintf(w, "%s\n%s\n\n", paint.bold("Example:"), strings.TrimRight(cmd.Example, "\n"))
+		fmt.Fprintf(w, "%s\n%s\n\n", paint.Bold("Example:"), strings.TrimRight(cmd.Example, "\n"))
 	}
 	if cmd.Long != "" {
 		for paragraph := range strings.SplitSeq(strings.TrimSpace(cmd.Long), "\n\n") {
 			fmt.Fprintf(w, "%s\n\n", strings.Join(wrap(strings.Join(strings.Fields(paragraph), " "), width), "\n"))
 		}
 	}
-	fmt.Fprintf(w, "%s\n  %s\n", paint.bold("Usage:"), usageLine(cmd))
+	fmt.Fprintf(w, "%s\n  %s\n", paint.Bold("Usage:"), usageLine(cmd))
 
 	if subs := shown(cmd); len(subs) > 0 {
 		var rows []row
@@ -154,14 +155,14 @@ type row struct{ left, right, env string }
 // leftWidest is the width from which on a term gets a line of its own.
 const leftWidest = 34
 
-func writeRows(w io.Writer, paint palette, title string, rows []row, width int) {
+func writeRows(w io.Writer, paint layout.Palette, title string, rows []row, width int) {
 	left := 0
 	for _, r := range rows {
 		if n := utf8.RuneCountInString(r.left); n <= leftWidest {
 			left = max(left, n)
 		}
 	}
-	fmt.Fprintf(w, "\n%s\n", paint.bold(title+":"))
+	fmt.Fprintf(w, "\n%s\n", paint.Bold(title+":"))
 	for _, r := range rows {
 		text := r.right
 		if r.env != "" {
@@ -170,7 +171,7 @@ func writeRows(w io.Writer, paint palette, title string, rows []row, width int) 
 		lead := fmt.Sprintf("  %-*s  ", left, r.left)
 		for i, line := range wrap(text, width-left-4) {
 			if r.env != "" {
-				line = strings.Replace(line, "["+r.env+"]", paint.dim("["+r.env+"]"), 1)
+				line = strings.Replace(line, "["+r.env+"]", paint.Dim("["+r.env+"]"), 1)
 			}
 			switch {
 			case i > 0:

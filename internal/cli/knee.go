@@ -12,6 +12,7 @@ import (
 
 	"aicr/internal/checks"
 	"aicr/internal/judge"
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -123,10 +124,10 @@ func (j *kneeJob) document(f *checks.KneeFound, interrupted bool) *kneeDoc {
 		GPUs: f.GPUs, InputTokens: j.plan.Point.InputTokens, OutputTokens: j.plan.Point.OutputTokens, Prompts: j.plan.Point.Prompts,
 		TookS: f.Took.Seconds(), GPUMinutes: f.Took.Minutes() * float64(max(1, f.GPUs)),
 		Knee: f.Knee, Proposal: f.Proposal, Levels: f.Levels, Ended: f.Ended, Reference: f.Reference}
-	d.again = "--url " + shellQuoted(j.options.url)
+	d.again = "--url " + layout.Quoted(j.options.url)
 	switch {
 	case j.named != nil:
-		d.again = "--sim " + shellQuoted(j.named.asked)
+		d.again = "--sim " + layout.Quoted(j.named.asked)
 	case f.GPUs > 0:
 		d.again += fmt.Sprintf(" --workers %d", f.GPUs)
 	}

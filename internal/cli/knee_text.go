@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aicr/internal/judge"
+	"aicr/internal/report/layout"
 )
 
 // printKnee writes the product: the answer first.
@@ -23,14 +24,14 @@ func (a *app) printKnee(d *kneeDoc, format string) error {
 	return err
 }
 
-func writeKnee(b *bytes.Buffer, d *kneeDoc, paint palette) {
-	word, tint := "NO KNEE", paint.yellow
+func writeKnee(b *bytes.Buffer, d *kneeDoc, paint layout.Palette) {
+	word, tint := "NO KNEE", paint.Yellow
 	answer := d.Reason
 	if d.Knee != nil && d.Knee.Found {
 		word = "KNEE"
 		answer = "about " + inFlightText(d.Knee.InFlight, d.GPUs)
 		if d.Known {
-			tint = paint.green
+			tint = paint.Green
 			answer += "; propose " + proposedText(d)
 		} else {
 			answer += "; " + d.Reason
@@ -57,7 +58,7 @@ func writeKnee(b *bytes.Buffer, d *kneeDoc, paint palette) {
 			entry("", wrap(fmt.Sprintf("%s %s: %s", o.By, says, o.Text), entryColumns)...)
 		}
 		if k.ClientLimited {
-			entry("", paint.yellow("above the highest level that counts, the client was the limit"))
+			entry("", paint.Yellow("above the highest level that counts, the client was the limit"))
 		}
 	}
 	if d.Ended != "" && d.Known {
@@ -71,9 +72,9 @@ func writeKnee(b *bytes.Buffer, d *kneeDoc, paint palette) {
 
 // inFlightText says a load of all GPUs and of one.
 func inFlightText(n float64, gpus int) string {
-	text := number(math.Round(n)) + " in flight"
+	text := layout.Number(math.Round(n)) + " in flight"
 	if gpus > 0 {
-		text += fmt.Sprintf(" (%s a GPU)", number(math.Round(n/float64(gpus))))
+		text += fmt.Sprintf(" (%s a GPU)", layout.Number(math.Round(n/float64(gpus))))
 	}
 	return text
 }
@@ -84,7 +85,7 @@ func proposedText(d *kneeDoc) string {
 	if d.GPUs > 0 {
 		text = fmt.Sprintf("%d a GPU", p.PerGPU)
 	}
-	return fmt.Sprintf("%s: %s tokens/s ± %s", text, number(p.Reference.Throughput), percent((p.High-p.Low)/2/p.Reference.Throughput))
+	return fmt.Sprintf("%s: %s tokens/s ± %s", text, layout.Number(p.Reference.Throughput), percent((p.High-p.Low)/2/p.Reference.Throughput))
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
@@ -95,7 +96,7 @@ func kneeAbout(d *kneeDoc) []string {
 	if d.Target.Simulated {
 		what = fmt.Sprintf("%s, simulated, seed %d", d.Target.Scenario, d.Target.Seed)
 	}
-	return []string{what, fmt.Sprintf("%d tokens in, %d out", d.InputTokens, d.OutputTokens), plural(len(d.Levels), "level"),
+	return []string{what, fmt.Sprintf("%d tokens in, %d out", d.InputTokens, d.OutputTokens), layout.Plural(len(d.Levels), "level"),
 		fmt.Sprintf("%s, %.0f GPU-minutes", shortTime(time.Duration(d.TookS*float64(time.Second))), d.GPUMinutes)}
 }
 
@@ -104,13 +105,13 @@ func kneeReason(k *judge.Knee) string {
 	if k.Low == nil || k.High == nil {
 		return k.Reason + "; how sure that is could not be told" + scatter
 	}
-	return fmt.Sprintf("%s; between %s and %s with 95 %%%s", k.Reason, number(math.Round(*k.Low)), number(math.Round(*k.High)), scatter)
+	return fmt.Sprintf("%s; between %s and %s with 95 %%%s", k.Reason, layout.Number(math.Round(*k.Low)), layout.Number(math.Round(*k.High)), scatter)
 }
 
 const kneeBar = 14
 
 // writeLevels is the table, from the lowest level to the highest.
-func writeLevels(b *bytes.Buffer, d *kneeDoc, paint palette) {
+func writeLevels(b *bytes.Buffer, d *kneeDoc, paint layout.Palette) {
 	if len(d.Levels) == 0 {
 		return
 	}
@@ -124,15 +125,15 @@ func writeLevels(b *bytes.Buffer, d *kneeDoc, paint palette) {
 	}
 	rows := [][]string{{"in flight", "a GPU", "held", "tokens/s", "±", "", "ttft p50", "p99", "goodput", "elasticity", ""}}
 	for _, l := range levels {
-		row := []string{number(float64(l.InFlight)), "–", "–", "–", "–", strings.Repeat(" ", kneeBar), ms(l.TTFT50), ms(l.TTFT99), "–", "–", ""}
+		row := []string{layout.Number(float64(l.InFlight)), "–", "–", "–", "–", strings.Repeat(" ", kneeBar), ms(l.TTFT50), ms(l.TTFT99), "–", "–", ""}
 		if d.GPUs > 0 {
-			row[1] = number(math.Round(l.PerGPU))
+			row[1] = layout.Number(math.Round(l.PerGPU))
 		}
 		if l.Held != nil {
-			row[2] = number(math.Round(*l.Held))
+			row[2] = layout.Number(math.Round(*l.Held))
 		}
 		if x := l.Throughput; x.Value != nil {
-			row[3], row[5] = number(*x.Value), bar(*x.Value/top, kneeBar)
+			row[3], row[5] = layout.Number(*x.Value), bar(*x.Value/top, kneeBar)
 			if x.Low != nil && x.High != nil {
 				row[4] = percent((*x.High - *x.Low) / 2 / *x.Value)
 			}
@@ -149,9 +150,9 @@ func writeLevels(b *bytes.Buffer, d *kneeDoc, paint palette) {
 		rows = append(rows, row)
 	}
 	b.WriteByte('\n')
-	for i, line := range aligned(rows, []bool{true, true, true, true, true, false, true, true, true, true, false}) {
+	for i, line := range layout.Aligned(rows, []bool{true, true, true, true, true, false, true, true, true, true, false}) {
 		if i == 0 {
-			line = paint.dim(line)
+			line = paint.Dim(line)
 		}
 		b.WriteString(line + "\n")
 	}
@@ -165,7 +166,7 @@ func writeProposal(entry func(string, ...string), d *kneeDoc) {
 	}
 	at := fmt.Sprintf("%d in flight", p.InFlight)
 	if d.GPUs > 0 {
-		at = fmt.Sprintf("%d in flight a GPU, %s in all", p.PerGPU, number(float64(p.InFlight)))
+		at = fmt.Sprintf("%d in flight a GPU, %s in all", p.PerGPU, layout.Number(float64(p.InFlight)))
 	}
 	entry("propose", wrap(at+": "+p.Why, entryColumns)...)
 	if p.Reference == nil {
@@ -173,16 +174,16 @@ func writeProposal(entry func(string, ...string), d *kneeDoc) {
 	}
 	r := p.Reference
 	entry("", wrap(fmt.Sprintf("reference %s tokens/s, between %s and %s with 95 %%: %d episodes, whose ln(throughput) scatters by %.3f",
-		number(r.Throughput), number(p.Low), number(p.High), r.N, r.Dispersion), entryColumns)...)
-	entry("", wrap(fmt.Sprintf("floor %s tokens/s: %s", number(p.Floor), p.FloorWhy), entryColumns)...)
-	entry("", wrap(fmt.Sprintf("TTFT guardrail %s ms: %s", number(p.GuardrailMS), p.GuardrailWhy), entryColumns)...)
+		layout.Number(r.Throughput), layout.Number(p.Low), layout.Number(p.High), r.N, r.Dispersion), entryColumns)...)
+	entry("", wrap(fmt.Sprintf("floor %s tokens/s: %s", layout.Number(p.Floor), p.FloorWhy), entryColumns)...)
+	entry("", wrap(fmt.Sprintf("TTFT guardrail %s ms: %s", layout.Number(p.GuardrailMS), p.GuardrailWhy), entryColumns)...)
 }
 
 // kneeNext is what to do with it.
 func kneeNext(d *kneeDoc) []string {
 	switch {
 	case d.Written != "":
-		return []string{"aicr validate " + d.again + " --recipe " + shellQuoted(d.Written)}
+		return []string{"aicr validate " + d.again + " --recipe " + layout.Quoted(d.Written)}
 	case d.Known:
 		return []string{"keep it as a recipe with --write FILE, and validate with it: aicr validate " + d.again + " --recipe FILE"}
 	case d.Knee != nil && d.Knee.ClientLimited:
@@ -210,7 +211,7 @@ func (a *app) printKneeCost(j *kneeJob, format string) error {
 		}
 		return fmt.Sprintf(", %.0f GPU-minutes", m)
 	}
-	fmt.Fprintf(&b, "%s  about %s of load%s; at most about %s%s\n\n", paint.bold("DRY RUN"), minutes(c.ExpectedS), gpuMinutes(c.ExpectedGPUMinutes), minutes(c.WorstS), gpuMinutes(c.WorstGPUMinutes))
+	fmt.Fprintf(&b, "%s  about %s of load%s; at most about %s%s\n\n", paint.Bold("DRY RUN"), minutes(c.ExpectedS), gpuMinutes(c.ExpectedGPUMinutes), minutes(c.WorstS), gpuMinutes(c.WorstGPUMinutes))
 	var rising []string
 	for _, n := range c.Rising {
 		rising = append(rising, fmt.Sprint(n))
@@ -224,8 +225,8 @@ func (a *app) printKneeCost(j *kneeJob, format string) error {
 	}
 	entry("rising", wrap(fmt.Sprintf("%s in flight %s, until the knee is passed by half", strings.Join(rising, ", "), unit), entryColumns)...)
 	entry("around", wrap(fmt.Sprintf("levels between an eighth of the knee and half above it, about %d in all, until it is known within a tenth", c.ExpectedLevels), entryColumns)...)
-	entry("each", fmt.Sprintf("%s of steady load, and longer where three requests take longer", loadedTime(j.plan.LevelS)))
-	entry("reference", fmt.Sprintf("%d episodes of %s at the proposed point", c.ReferenceEpisodes, loadedTime(j.plan.ReferenceS)))
+	entry("each", fmt.Sprintf("%s of steady load, and longer where three requests take longer", layout.Loaded(j.plan.LevelS)))
+	entry("reference", fmt.Sprintf("%d episodes of %s at the proposed point", c.ReferenceEpisodes, layout.Loaded(j.plan.ReferenceS)))
 	entry("simulated", simulatedText(j)...)
 	_, err := a.env.Stdout.Write(b.Bytes())
 	return err

@@ -7,6 +7,7 @@ import (
 
 	"aicr/internal/checks"
 	"aicr/internal/judge"
+	"aicr/internal/report/layout"
 )
 
 // kneeView shows how far the search is: the level under load, those that were
@@ -45,7 +46,7 @@ func (v *kneeView) close() {
 func (v *kneeView) Loading(stage string, inFlight int, seconds float64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.title = fmt.Sprintf("%s: %s in flight for %s", stage, number(float64(inFlight)), loadedTime(seconds))
+	v.title = fmt.Sprintf("%s: %s in flight for %s", stage, layout.Number(float64(inFlight)), layout.Loaded(seconds))
 	v.load.mu.Lock()
 	v.load.now, v.load.rates = nil, nil
 	v.load.mu.Unlock()
@@ -58,15 +59,15 @@ func (v *kneeView) Measured(stage string, l judge.KneeLevel, k *judge.Knee) {
 	v.knee = k
 	n := v.done[stage]
 	v.mu.Unlock()
-	line := fmt.Sprintf("%s %d: %s in flight: ", stage, n, number(float64(l.InFlight)))
+	line := fmt.Sprintf("%s %d: %s in flight: ", stage, n, layout.Number(float64(l.InFlight)))
 	if l.Throughput.Value != nil {
-		line += fmt.Sprintf("%s tokens/s, ttft p50 %s p99 %s", number(*l.Throughput.Value), ms(l.TTFT50), ms(l.TTFT99))
+		line += fmt.Sprintf("%s tokens/s, ttft p50 %s p99 %s", layout.Number(*l.Throughput.Value), ms(l.TTFT50), ms(l.TTFT99))
 	}
 	if l.NotUsed != "" {
 		line += " (does not count: " + l.NotUsed + ")"
 	}
 	if stage == checks.KneeStageLevel && k.Found {
-		line += fmt.Sprintf("; knee about %s", number(k.InFlight))
+		line += fmt.Sprintf("; knee about %s", layout.Number(k.InFlight))
 	}
 	v.app.say("%s", line)
 }
@@ -79,11 +80,11 @@ func (v *kneeView) Block(width int) []string {
 	v.load.mu.Lock()
 	if m := v.load.now; m != nil {
 		lines = append(lines, fmt.Sprintf("  in flight %d of %d   errors %d   %s tokens/s   %s", m.InFlight, m.Point.Concurrency, m.Failed,
-			number(m.TokensPerS), sparkline(v.load.rates, max(10, width-60))))
+			layout.Number(m.TokensPerS), sparkline(v.load.rates, max(10, width-60))))
 	}
 	v.load.mu.Unlock()
 	if v.knee != nil && v.knee.Found {
-		lines = append(lines, fmt.Sprintf("  knee about %s in flight, after %d levels", number(v.knee.InFlight), v.done[checks.KneeStageLevel]))
+		lines = append(lines, fmt.Sprintf("  knee about %s in flight, after %d levels", layout.Number(v.knee.InFlight), v.done[checks.KneeStageLevel]))
 	} else if v.done[checks.KneeStageLevel] > 0 {
 		lines = append(lines, fmt.Sprintf("  no knee yet, after %d levels", v.done[checks.KneeStageLevel]))
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"aicr/internal/report/layout"
 	"context"
 	"errors"
 	"fmt"
@@ -90,15 +91,15 @@ func worst(all []*Problem) Code {
 
 // tell writes the problems: each cause with its hint, but a hint that several of
 // them share once, at the end.
-func tell(w io.Writer, paint palette, all []*Problem) {
+func tell(w io.Writer, paint layout.Palette, all []*Problem) {
 	uses := map[string]int{}
 	for _, p := range all {
 		uses[p.Hint]++
 	}
-	hint := func(h string) { fmt.Fprintf(w, "%s %s\n", paint.cyan("hint:"), indented(h)) }
+	hint := func(h string) { fmt.Fprintf(w, "%s %s\n", paint.Cyan("hint:"), indented(h)) }
 	var shared []string
 	for _, p := range all {
-		fmt.Fprintf(w, "%s %s\n", paint.red("error:"), indented(p.Cause.Error()))
+		fmt.Fprintf(w, "%s %s\n", paint.Red("error:"), indented(p.Cause.Error()))
 		switch {
 		case p.Hint == "":
 		case uses[p.Hint] == 1:

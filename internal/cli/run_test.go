@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"aicr/internal/report/layout"
 	"bytes"
 	"context"
 	"errors"
@@ -71,12 +72,12 @@ func TestEveryCommandIsPresentable(t *testing.T) {
 				t.Error("Run cannot fail; use RunE")
 			}
 			var help bytes.Buffer
-			writeHelp(&help, palette{}, cmd, 80)
+			writeHelp(&help, layout.Palette{}, cmd, 80)
 			if e, u := strings.Index(help.String(), "Example:"), strings.Index(help.String(), "Usage:"); e < 0 || u < e {
 				t.Errorf("the help does not show the example before the usage:\n%s", &help)
 			}
 			for line := range strings.Lines(help.String()) {
-				if n := textWidth(strings.TrimSuffix(line, "\n")); n > 80 && !strings.HasPrefix(line, "  aicr ") {
+				if n := layout.Width(strings.TrimSuffix(line, "\n")); n > 80 && !strings.HasPrefix(line, "  aicr ") {
 					t.Errorf("help line of %d columns: %s", n, line)
 				}
 			}
@@ -463,9 +464,9 @@ func TestColorFollowsTheWishThenTheTerminal(t *testing.T) {
 
 func TestPaletteColoursOrLeavesAlone(t *testing.T) {
 	for _, on := range []bool{true, false} {
-		p := palette{on}
-		for _, paint := range []func(string) string{p.red, p.green, p.yellow, p.cyan, p.bold, p.dim} {
-			if got := paint("x"); textWidth(got) != 1 || (got != "x") != on || paint("") != "" {
+		p := layout.Palette{On: on}
+		for _, paint := range []func(string) string{p.Red, p.Green, p.Yellow, p.Cyan, p.Bold, p.Dim} {
+			if got := paint("x"); layout.Width(got) != 1 || (got != "x") != on || paint("") != "" {
 				t.Errorf("on %v: %q", on, got)
 			}
 		}
@@ -489,7 +490,7 @@ func TestHelpGroupsFlagsAndNamesVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
-	writeHelp(&got, palette{}, cmd, 80)
+	writeHelp(&got, layout.Palette{}, cmd, 80)
 	own, _, _ := strings.Cut(got.String(), "\nGlobal flags:")
 	want := `Try something
 

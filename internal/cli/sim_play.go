@@ -19,6 +19,7 @@ import (
 
 	"aicr/internal/checks"
 	"aicr/internal/judge"
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -257,7 +258,7 @@ func (a *app) playOne(ctx context.Context, s named, seed uint64, o *playOptions)
 		dir = filepath.Join(o.dir, id)
 	}
 	record, err := openRun(dir, spec.Run{Schema: spec.RunSchema, ID: id, Version: a.env.Build.Version,
-		Command: a.commandLine("sim play " + shellQuoted(s.asked)), Target: spec.Target{Scenario: s.Metadata.Name, Seed: seed, Simulated: true},
+		Command: a.commandLine("sim play " + layout.Quoted(s.asked)), Target: spec.Target{Scenario: s.Metadata.Name, Seed: seed, Simulated: true},
 		Start: simulatedEpoch().Format(time.RFC3339Nano)}, plan)
 	if err != nil {
 		return nil, err
@@ -436,7 +437,7 @@ func sameWorkers(named []string, want []int) bool {
 // playTable is the product for a person.
 type playTable struct {
 	rows  []*played
-	paint palette
+	paint layout.Palette
 }
 
 func (t *playTable) text(todo int, took time.Duration) []byte {
@@ -458,13 +459,13 @@ func (t *playTable) text(todo int, took time.Duration) []byte {
 	if len(t.rows) < todo {
 		of = fmt.Sprintf("%d of %d runs, ", len(t.rows), todo)
 	}
-	fmt.Fprintf(&b, "%s  %s%s of load in %s; %d of %d as expected\n\n", t.paint.bold("PLAYED"), of,
-		time.Duration(loaded*float64(time.Second)).Round(time.Second), short(took), met, expected)
+	fmt.Fprintf(&b, "%s  %s%s of load in %s; %d of %d as expected\n\n", t.paint.Bold("PLAYED"), of,
+		time.Duration(loaded*float64(time.Second)).Round(time.Second), layout.Short(took), met, expected)
 	fmt.Fprintf(&b, "  %-*s  %5s  %-*s  %-3s  %8s  %8s  %9s  %8s  %8s  %6s\n", width, "scenario", "seed", judged, "verdict", "met",
 		"episodes", "tokens/s", "reference", "ttft p99", "gap max", "lost")
 	for _, p := range t.rows {
 		fmt.Fprintf(&b, "  %-*s  %5d  %s%*s  %s", width, p.Scenario, p.Seed,
-			stateColour(t.paint, p.Verdict)(p.judgement()), judged-len(p.judgement()), "", t.met(p))
+			t.paint.State(p.Verdict)(p.judgement()), judged-len(p.judgement()), "", t.met(p))
 		t.figures(&b, p)
 		if len(p.Findings) > 0 {
 			fmt.Fprintf(&b, "  %-*s  %5s  %s\n", width, "", "", causes(p.Findings))
@@ -489,24 +490,24 @@ func (t *playTable) met(p *played) string {
 	case p.Met == nil:
 		return "–  "
 	case *p.Met:
-		return t.paint.green("yes")
+		return t.paint.Green("yes")
 	}
-	return t.paint.red("no ")
+	return t.paint.Red("no ")
 }
 
 // figures ends a row.
 func (t *playTable) figures(b *bytes.Buffer, p *played) {
 	if p.NotLoaded != "" {
-		fmt.Fprintf(b, "  %s\n", t.paint.yellow("not loaded: "+p.NotLoaded))
+		fmt.Fprintf(b, "  %s\n", t.paint.Yellow("not loaded: "+p.NotLoaded))
 		return
 	}
-	lost := fmt.Sprintf("%6s", number(float64(p.Failed+p.Unanswered)))
+	lost := fmt.Sprintf("%6s", layout.Number(float64(p.Failed+p.Unanswered)))
 	if p.Failed+p.Unanswered > 0 {
-		lost = t.paint.red(lost)
+		lost = t.paint.Red(lost)
 	}
 	rate, share := "–", "–"
 	if p.Throughput != nil {
-		rate = number(*p.Throughput)
+		rate = layout.Number(*p.Throughput)
 	}
 	if p.Ratio != nil {
 		share = fmt.Sprintf("%.0f %%", 100**p.Ratio)
@@ -516,7 +517,7 @@ func (t *playTable) figures(b *bytes.Buffer, p *played) {
 		fmt.Fprintf(b, "  first answer after %.1f s", *p.FirstAfter)
 	}
 	if len(p.Client) > 0 {
-		fmt.Fprintf(b, "  %s", t.paint.yellow("client "+strings.Join(p.Client, ", ")))
+		fmt.Fprintf(b, "  %s", t.paint.Yellow("client "+strings.Join(p.Client, ", ")))
 	}
 	b.WriteByte('\n')
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"aicr/internal/report/layout"
 	"aicr/internal/sim"
 	"aicr/internal/sim/serve"
 	"aicr/internal/spec"
@@ -268,12 +269,12 @@ func (a *app) printServing(d *serving, s *spec.Scenario, format string) error {
 	}
 	var b bytes.Buffer
 	paint := a.stdoutPalette()
-	fmt.Fprintf(&b, "%s  %s: %d workers, %s, model %s\n\n", paint.green("SERVING"), d.Scenario, s.Fleet.Workers, d.Router, d.Model)
+	fmt.Fprintf(&b, "%s  %s: %d workers, %s, model %s\n\n", paint.Green("SERVING"), d.Scenario, s.Fleet.Workers, d.Router, d.Model)
 	line := func(name, text string) { fmt.Fprintf(&b, "  %-12s %s\n", name, text) }
 	if d.Line != "" {
 		line("goes wrong", d.Line)
 	}
-	line("endpoint", paint.bold(d.URL+"/v1"))
+	line("endpoint", paint.Bold(d.URL+"/v1"))
 	line("frontend", d.FrontendMetrics)
 	for i, w := range d.Workers {
 		if i == shownWorkers && len(d.Workers) > shownWorkers+1 {
@@ -330,7 +331,7 @@ func (a *app) watchLateness(ctx context.Context, fleet *sim.Live) {
 			return
 		case <-every.C:
 			if late := fleet.Late(); late > tooLate {
-				a.say("warning: this machine cannot keep up: the fleet was up to %s late; what is measured of it now is not the fleet's", short(late))
+				a.say("warning: this machine cannot keep up: the fleet was up to %s late; what is measured of it now is not the fleet's", layout.Short(late))
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"aicr/internal/report/layout"
 	"bytes"
 	"fmt"
 	"io"
@@ -106,7 +107,7 @@ func (s *status) draw(stays string, block []string) {
 	rows := 0
 	for _, line := range s.drawn {
 		// A line drawn when the window was wider takes several rows by now.
-		rows += max(1, (textWidth(line)+width-1)/width)
+		rows += max(1, (layout.Width(line)+width-1)/width)
 	}
 	if rows = min(rows, height-1); rows > 0 {
 		fmt.Fprintf(&out, "\x1b[%dA\r", rows)
@@ -125,30 +126,15 @@ func (s *status) draw(stays string, block []string) {
 	_, _ = s.w.Write(out.Bytes()) // nobody is told that progress could not be shown
 }
 
-// textWidth counts the columns of a line, escape sequences left out.
-func textWidth(line string) int {
-	n := 0
-	for line != "" {
-		if e := escapeLen(line); e > 0 {
-			line = line[e:]
-			continue
-		}
-		_, size := utf8.DecodeRuneInString(line)
-		line = line[size:]
-		n++
-	}
-	return n
-}
-
 // cut shortens a line to a number of columns; colour does not leak out of it.
 func cut(line string, columns int) string {
-	if textWidth(line) <= columns {
+	if layout.Width(line) <= columns {
 		return line
 	}
 	var kept strings.Builder
 	coloured := false
 	for n := 0; n < columns-1; {
-		if e := escapeLen(line); e > 0 {
+		if e := layout.EscapeLen(line); e > 0 {
 			kept.WriteString(line[:e])
 			line, coloured = line[e:], true
 			continue
@@ -165,17 +151,4 @@ func cut(line string, columns int) string {
 		kept.WriteString("\x1b[0m")
 	}
 	return kept.String()
-}
-
-// escapeLen is the length of the colour sequence that s begins with, or 0.
-func escapeLen(s string) int {
-	code, ok := strings.CutPrefix(s, "\x1b[")
-	if !ok {
-		return 0
-	}
-	end := strings.IndexFunc(code, func(r rune) bool { return r != ';' && (r < '0' || r > '9') })
-	if end < 0 || code[end] != 'm' {
-		return 0
-	}
-	return len("\x1b[") + end + len("m")
 }

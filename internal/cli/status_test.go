@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"aicr/internal/report/layout"
 	"bytes"
 	"fmt"
 	"math"
@@ -33,8 +34,8 @@ func (s *screen) Write(p []byte) (int, error) {
 			s.at(s.row)
 			s.rows[s.row] = s.rows[s.row][:min(s.col, len(s.rows[s.row]))]
 			text = text[3:]
-		case escapeLen(text) > 0:
-			text = text[escapeLen(text):]
+		case layout.EscapeLen(text) > 0:
+			text = text[layout.EscapeLen(text):]
 		case strings.HasPrefix(text, "\x1b["):
 			if _, err := fmt.Sscanf(text, "\x1b[%dA", &n); err != nil {
 				return 0, fmt.Errorf("sequence not known: %q", text)

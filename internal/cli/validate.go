@@ -170,20 +170,7 @@ func (f *followed) Episode(e *spec.EpisodeRecord) error {
 
 // printVerdict is the product. The trend is beside the verdict, and no part of it.
 func (a *app) printVerdict(v *spec.Verdict, trend *spec.Trend, run, format string) error {
-	if format == outputJSON {
-		return a.printJSON(struct {
-			*spec.Verdict
-			History *spec.Trend `json:"history,omitempty"`
-		}{v, trend})
-	}
-	text := verdictText(v, run, a.stdoutPalette())
-	if trend != nil {
-		for _, line := range trend.Lines {
-			text = fmt.Appendf(text, "  history: %s\n", line)
-		}
-	}
-	_, err := a.env.Stdout.Write(text)
-	return err
+	return a.printReport(&spec.Report{Verdict: v, Trend: trend, Kept: run}, format)
 }
 
 // verdictCode is how a command ends that came to a verdict. A SKIP is no pass, and

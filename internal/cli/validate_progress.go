@@ -9,6 +9,8 @@ import (
 
 	"aicr/internal/checks"
 	"aicr/internal/judge"
+	"aicr/internal/report"
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -79,7 +81,7 @@ func (v *runView) Judged(number int, verdict *spec.Verdict, next *judge.Next) {
 	var tests []string
 	for _, w := range verdict.Tests {
 		if n := len(w.Values); n > 0 {
-			tests = append(tests, fmt.Sprintf("%s %s", w.Ledger, signed(w.Values[n-1])))
+			tests = append(tests, fmt.Sprintf("%s %s", w.Ledger, report.Signed(w.Values[n-1])))
 		}
 	}
 	if len(tests) > 0 {
@@ -115,7 +117,7 @@ func (v *runView) title() string {
 	case v.stage == stageStart:
 		return "start: waiting for every worker to answer"
 	case v.stage == stageEpisode && v.number == 0:
-		return fmt.Sprintf("half the load for %s: is the operating point past the knee?", loadedTime(v.plan.Half.DurationS))
+		return fmt.Sprintf("half the load for %s: is the operating point past the knee?", layout.Loaded(v.plan.Half.DurationS))
 	case v.stage == stageEpisode:
 		return fmt.Sprintf("episode %d of %s", v.number, v.span())
 	}
@@ -141,8 +143,8 @@ func (v *runView) Block(width int) []string {
 	case v.now != nil:
 		m := v.now
 		lines = append(lines,
-			fmt.Sprintf("  %s  in flight %d of %d   errors %d   ttft p50 %s p99 %s", m.Elapsed.Round(100*time.Millisecond), m.InFlight, m.Point.Concurrency, m.Failed, short(m.TTFT50), short(m.TTFT99)),
-			fmt.Sprintf("  %s tokens/s   %s", number(m.TokensPerS), sparkline(v.rates, max(10, width-40))))
+			fmt.Sprintf("  %s  in flight %d of %d   errors %d   ttft p50 %s p99 %s", m.Elapsed.Round(100*time.Millisecond), m.InFlight, m.Point.Concurrency, m.Failed, layout.Short(m.TTFT50), layout.Short(m.TTFT99)),
+			fmt.Sprintf("  %s tokens/s   %s", layout.Number(m.TokensPerS), sparkline(v.rates, max(10, width-40))))
 	case v.last != nil:
 		lines = append(lines, "  last: "+figuresOf(v.last))
 	}
@@ -150,7 +152,7 @@ func (v *runView) Block(width int) []string {
 		return lines
 	}
 	for _, w := range v.verdict.Tests {
-		lines = append(lines, "  "+walkLine(w, min(40, max(10, width-60))))
+		lines = append(lines, "  "+report.WalkLine(w, min(40, max(10, width-60))))
 	}
 	if v.next != nil {
 		lines = append(lines, "  "+strings.TrimSpace(v.next.Retry+" "+v.next.Why))
@@ -178,5 +180,5 @@ func figuresOf(e *spec.Episode) string {
 			p50, p99 = ms(f.P50), ms(f.P99)
 		}
 	}
-	return fmt.Sprintf("%s tokens/s, ttft p50 %s p99 %s, %s", number(rate), p50, p99, plural(e.Requests.Failed+e.Requests.Interrupted, "error"))
+	return fmt.Sprintf("%s tokens/s, ttft p50 %s p99 %s, %s", layout.Number(rate), p50, p99, layout.Plural(e.Requests.Failed+e.Requests.Interrupted, "error"))
 }

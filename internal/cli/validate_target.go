@@ -12,6 +12,7 @@ import (
 	"aicr/internal/load"
 	"aicr/internal/load/workload"
 	"aicr/internal/observe"
+	"aicr/internal/report/layout"
 	"aicr/internal/sim"
 	"aicr/internal/sim/serve"
 	"aicr/internal/spec"
@@ -126,7 +127,7 @@ func (j *validateJob) serve(ctx context.Context, o *checks.EndpointOptions) (end
 		if late <= muchTooLate {
 			return nil
 		}
-		return []spec.BenchReason{{ID: "client/late", Text: "the simulated fleet itself was up to " + short(late) + " late", Hint: "give this machine less else to do, or leave --real-time out"}}
+		return []spec.BenchReason{{ID: "client/late", Text: "the simulated fleet itself was up to " + layout.Short(late) + " late", Hint: "give this machine less else to do, or leave --real-time out"}}
 	}
 	running.Go(func() { fleet.Run(ctx) })
 	return end, nil

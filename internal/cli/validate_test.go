@@ -19,6 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"aicr/internal/report"
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -328,9 +330,13 @@ func TestVerdictText(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := verdictText(v, "runs/a run", palette{})
+			var b bytes.Buffer
+			if err := report.Text(&b, &spec.Report{Verdict: v, Kept: "runs/a run"}); err != nil {
+				t.Fatal(err)
+			}
+			got := b.Bytes()
 			for line := range strings.Lines(string(got)) {
-				if n := textWidth(strings.TrimSuffix(line, "\n")); n > verdictWidth {
+				if n := layout.Width(strings.TrimSuffix(line, "\n")); n > layout.Columns {
 					t.Errorf("%d columns: %s", n, line)
 				}
 			}

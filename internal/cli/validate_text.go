@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -27,42 +27,42 @@ func (a *app) printPlan(p *spec.Plan, format string) error {
 
 // planText is a plan for a person: what will be done, what it costs, and where each
 // value came from.
-func planText(p *spec.Plan, paint palette) []byte {
-	t := &verdictPage{paint: paint}
-	t.line(0, paint.bold("PLAN")+"  ", fmt.Sprintf("profile %s, %s; nothing was contacted or loaded", p.Profile, fleetOf(p)))
-	t.blank()
-	row := func(name, text string) { t.line(2, fmt.Sprintf("%-10s ", name), text) }
-	row("load", loadText(p.Point))
+func planText(p *spec.Plan, paint layout.Palette) []byte {
+	t := &layout.Page{Palette: paint}
+	t.Line(0, paint.Bold("PLAN")+"  ", fmt.Sprintf("profile %s, %s; nothing was contacted or loaded", p.Profile, fleetOf(p)))
+	t.Blank()
+	row := func(name, text string) { t.Line(2, fmt.Sprintf("%-10s ", name), text) }
+	row("load", layout.Point(p.Point))
 	if p.Half != nil {
-		row("first", fmt.Sprintf("%s in flight for %s: is the load past the knee?", number(float64(p.Half.Concurrency)), loadedTime(p.Half.DurationS)))
+		row("first", fmt.Sprintf("%s in flight for %s: is the load past the knee?", layout.Number(float64(p.Half.Concurrency)), layout.Loaded(p.Half.DurationS)))
 	}
 	if p.Point.Requests > 0 {
 		row("then", "one run, and no more")
 	} else {
 		row("then", fmt.Sprintf("episodes of %s until it is decided: %d at least, %d at most, and up to %d that did not count",
-			loadedTime(p.Point.DurationS), p.Thresholds.MinEpisodes, p.Thresholds.MaxEpisodes, p.Thresholds.MaxRetries))
+			layout.Loaded(p.Point.DurationS), p.Thresholds.MinEpisodes, p.Thresholds.MaxEpisodes, p.Thresholds.MaxRetries))
 	}
 	row("judged by", judgedBy(p))
-	row("takes", fmt.Sprintf("%s, %s, %s GPU-minutes when it is healthy", plural(p.Cost.ExpectedEpisodes, "episode"),
-		wholeTime(p.Cost.ExpectedS), number(p.Cost.ExpectedGPUMinutes)))
-	row("at worst", fmt.Sprintf("%s, %s, %s GPU-minutes; until each worker answers comes before", plural(p.Cost.WorstEpisodes, "episode"),
-		wholeTime(p.Cost.WorstS), number(p.Cost.WorstGPUMinutes)))
+	row("takes", fmt.Sprintf("%s, %s, %s GPU-minutes when it is healthy", layout.Plural(p.Cost.ExpectedEpisodes, "episode"),
+		wholeTime(p.Cost.ExpectedS), layout.Number(p.Cost.ExpectedGPUMinutes)))
+	row("at worst", fmt.Sprintf("%s, %s, %s GPU-minutes; until each worker answers comes before", layout.Plural(p.Cost.WorstEpisodes, "episode"),
+		wholeTime(p.Cost.WorstS), layout.Number(p.Cost.WorstGPUMinutes)))
 	if p.Scenario != nil {
 		row("simulated", "in virtual time it is over in seconds")
 	}
 	if p.Profile == spec.ProfileClassic {
 		row("mind", classicErrors)
 	}
-	t.title("Inputs")
+	t.Title("Inputs")
 	rows := [][]string{}
 	for _, name := range slices.Sorted(maps.Keys(p.Inputs)) {
 		in := p.Inputs[name]
 		rows = append(rows, []string{name, in.Value, strings.TrimSpace(in.From + " " + in.Place)})
 	}
-	for _, line := range aligned(rows, make([]bool, 3)) {
-		fmt.Fprintf(&t.b, "%s\n", cut(line, verdictWidth))
+	for _, line := range layout.Aligned(rows, make([]bool, 3)) {
+		fmt.Fprintf(t, "%s\n", cut(line, layout.Columns))
 	}
-	return bytes.Clone(t.b.Bytes())
+	return t.Bytes()
 }
 
 func wholeTime(s float64) string {
@@ -72,47 +72,20 @@ func wholeTime(s float64) string {
 func fleetOf(p *spec.Plan) string {
 	switch {
 	case p.Scenario != nil:
-		return fmt.Sprintf("%s, simulated (%s)", plural(p.Point.Workers, "worker"), p.Scenario.Metadata.Name)
+		return fmt.Sprintf("%s, simulated (%s)", layout.Plural(p.Point.Workers, "worker"), p.Scenario.Metadata.Name)
 	case p.Point.Workers == 0:
 		return "an endpoint with an unknown number of workers"
 	}
-	return "an endpoint with " + plural(p.Point.Workers, "worker")
-}
-
-func loadText(p spec.OperatingPoint) string {
-	text := number(float64(p.Concurrency)) + " in flight"
-	if p.Workers > 1 {
-		text += fmt.Sprintf(" (%d a worker)", p.Concurrency/p.Workers)
-	}
-	if p.RampS > 0 {
-		text += ", started over " + loadedTime(p.RampS)
-	} else {
-		text += ", all at once"
-	}
-	if p.Requests > 0 {
-		text += fmt.Sprintf(", until %s requests are sent", number(float64(p.Requests)))
-	}
-	text += fmt.Sprintf("; %d tokens in, %d out; prompts %s", p.InputTokens, p.OutputTokens, promptsText(p.Prompts))
-	if p.SentinelRate > 0 {
-		text += fmt.Sprintf("; %s a second beside it on a fixed schedule", number(p.SentinelRate))
-	}
-	return text
-}
-
-func promptsText(p string) string {
-	if p == spec.Prompts(0).String() {
-		return p
-	}
-	return p + ", recycled"
+	return "an endpoint with " + layout.Plural(p.Point.Workers, "worker")
 }
 
 func judgedBy(p *spec.Plan) string {
 	var by []string
 	if r := p.Reference; r != nil {
-		by = append(by, fmt.Sprintf("a reference of %s tokens/s (%s)", number(r.Throughput), r.From))
+		by = append(by, fmt.Sprintf("a reference of %s tokens/s (%s)", layout.Number(r.Throughput), r.From))
 	}
 	for _, c := range p.Constraints {
-		by = append(by, fmt.Sprintf("%s %s %s %s within %.0f %% (%s)", c.Name, c.Comparator, number(c.Threshold), c.Unit, 100*c.Tolerance, c.From))
+		by = append(by, fmt.Sprintf("%s %s %s %s within %.0f %% (%s)", c.Name, c.Comparator, layout.Number(c.Threshold), c.Unit, 100*c.Tolerance, c.From))
 	}
 	if p.Reference == nil && len(p.Constraints) == 0 {
 		by = append(by, "no reference and no floor: this run cannot PASS; aicr knee --write FILE measures a reference first")

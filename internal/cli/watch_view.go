@@ -11,6 +11,7 @@ import (
 
 	"aicr/internal/judge"
 	"aicr/internal/observe"
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -20,7 +21,7 @@ type fleetView struct {
 	logs     []logSighting
 	answered int // samples and events so far
 	elapsed  time.Duration
-	paint    palette
+	paint    layout.Palette
 	height   func() int
 }
 
@@ -74,7 +75,7 @@ func (v *fleetView) counts() []string {
 			waiting.add(w.Waiting)
 			tokens.add(w.TokensPerS)
 		}
-		parts = append(parts, plural(n, "worker"), tokens.text()+" tokens/s", running.text()+" running", waiting.text()+" waiting")
+		parts = append(parts, layout.Plural(n, "worker"), tokens.text()+" tokens/s", running.text()+" running", waiting.text()+" waiting")
 	}
 	for _, f := range p.Frontends {
 		if f.Gap != "" {
@@ -88,7 +89,7 @@ func (v *fleetView) counts() []string {
 		for _, g := range p.GPUs {
 			power.add(g.PowerW)
 		}
-		parts = append(parts, plural(n, "GPU"), power.text()+" W")
+		parts = append(parts, layout.Plural(n, "GPU"), power.text()+" W")
 	}
 	for _, n := range p.Nodes {
 		if n.CPUPressure != nil {
@@ -115,7 +116,7 @@ func (t *total) text() string {
 	if !t.known {
 		return "–"
 	}
-	return number(roundedRate(t.sum))
+	return layout.Number(roundedRate(t.sum))
 }
 
 // roundedRate leaves out digits that no rate over a second has.
@@ -131,7 +132,7 @@ func known(v *float64) string {
 	if v == nil {
 		return "–"
 	}
-	return number(roundedRate(*v))
+	return layout.Number(roundedRate(*v))
 }
 
 func percentOf(v *float64) string {
@@ -144,9 +145,9 @@ func percentOf(v *float64) string {
 // Block is the whole picture, what is off first, cut to the window: the worst
 // are on top.
 func (v *fleetView) Block(width int) []string {
-	lines := fill(append([]string{v.paint.bold(shortTime(v.elapsed))}, v.counts()...), width)
+	lines := fill(append([]string{v.paint.Bold(shortTime(v.elapsed))}, v.counts()...), width)
 	if len(v.picture.Symptoms) == 0 {
-		lines = append(lines, v.paint.green(v.calm()))
+		lines = append(lines, v.paint.Green(v.calm()))
 	}
 	const mostWords, mostLogs = 6, 3
 	for i, s := range v.picture.Symptoms {
@@ -154,9 +155,9 @@ func (v *fleetView) Block(width int) []string {
 			lines = append(lines, fmt.Sprintf("  and %d more", len(v.picture.Symptoms)-mostWords))
 			break
 		}
-		mark := v.paint.yellow("!")
+		mark := v.paint.Yellow("!")
 		if s.Severity == judge.Fail {
-			mark = v.paint.red("✗")
+			mark = v.paint.Red("✗")
 		}
 		for j, line := range wrap(plainWords(v.picture, s.Words), max(20, width-2)) {
 			if j > 0 {
@@ -171,7 +172,7 @@ func (v *fleetView) Block(width int) []string {
 		}
 		lines = append(lines, v.logMark(l.reason)+" "+l.words())
 	}
-	workers, gpus := aligned(v.workerRows(width), workerAlign), aligned(v.gpuRows(), gpuAlign)
+	workers, gpus := layout.Aligned(v.workerRows(width), workerAlign), layout.Aligned(v.gpuRows(), gpuAlign)
 	left := max(6, v.height()-1-len(lines))
 	if len(gpus) > 0 {
 		// Both want to be seen; what the one does not need is the other's.
@@ -192,14 +193,14 @@ func (v *fleetView) shortened(table []string, most int) []string {
 	if most = max(3, most); len(table) <= most {
 		return table
 	}
-	return append(slices.Clone(table[:most-1]), v.paint.dim(fmt.Sprintf("  … and %d more", len(table)-most+1)))
+	return append(slices.Clone(table[:most-1]), v.paint.Dim(fmt.Sprintf("  … and %d more", len(table)-most+1)))
 }
 
 func (v *fleetView) logMark(reason string) string {
 	if observe.Grave(reason) {
-		return v.paint.red("✗")
+		return v.paint.Red("✗")
 	}
-	return v.paint.yellow("!")
+	return v.paint.Yellow("!")
 }
 
 // words is what a log said, and how often.
@@ -285,12 +286,12 @@ func throttleText(reasons *[]string) string {
 func (v *fleetView) marked(row []string, symptoms []judge.Symptom) []string {
 	for _, s := range symptoms {
 		if s.Severity == judge.Fail {
-			row[0] = v.paint.red(row[0])
+			row[0] = v.paint.Red(row[0])
 			return row
 		}
 	}
 	if len(symptoms) > 0 {
-		row[0] = v.paint.yellow(row[0])
+		row[0] = v.paint.Yellow(row[0])
 	}
 	return row
 }
@@ -306,45 +307,10 @@ func shareBar(share *float64) string {
 	return fmt.Sprintf("%-*s %.2f", 2*half, filled, *share)
 }
 
-// aligned sets a table; the first row is its head.
-func aligned(rows [][]string, right []bool) []string {
-	if len(rows) == 0 {
-		return nil
-	}
-	widths := make([]int, len(right))
-	for _, r := range rows {
-		for i, cell := range r {
-			widths[i] = max(widths[i], textWidth(cell))
-		}
-	}
-	lines := make([]string, 0, len(rows))
-	for _, r := range rows {
-		var b strings.Builder
-		for i, cell := range r {
-			pad := strings.Repeat(" ", widths[i]-textWidth(cell))
-			b.WriteString("  ")
-			if right[i] {
-				b.WriteString(pad + cell)
-			} else {
-				b.WriteString(cell + pad)
-			}
-		}
-		lines = append(lines, strings.TrimRight(b.String(), " "))
-	}
-	return lines
-}
-
 // shortTime is a time since the start.
 func shortTime(d time.Duration) string { return d.Round(time.Second).String() }
 
-func secondsText(s float64) string { return short(time.Duration(s * float64(time.Second))) }
-
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
-}
+func secondsText(s float64) string { return layout.Short(time.Duration(s * float64(time.Second))) }
 
 // printWatch sums an observation up: the answer first.
 func (a *app) printWatch(s *sightings, p judge.Picture, o *watchOptions) {
@@ -382,28 +348,28 @@ func (a *app) printWatch(s *sightings, p judge.Picture, o *watchOptions) {
 	}
 	switch n := len(fails) + grave; {
 	case s.answered() == 0 && len(rows) > 0:
-		fmt.Fprintf(&b, "%s  no source ever answered\n", paint.yellow("NOT MEASURED"))
+		fmt.Fprintf(&b, "%s  no source ever answered\n", paint.Yellow("NOT MEASURED"))
 	case n > 0:
-		fmt.Fprintf(&b, "%s  %s off in %s\n", paint.red("OFF"), plural(n, "thing"), shortTime(elapsed))
+		fmt.Fprintf(&b, "%s  %s off in %s\n", paint.Red("OFF"), layout.Plural(n, "thing"), shortTime(elapsed))
 	case silent > 0:
-		fmt.Fprintf(&b, "%s  nothing was seen off in %s, but %d of %s did not tell\n", paint.yellow("UNKNOWN"), shortTime(elapsed), silent, plural(len(rows), "source"))
+		fmt.Fprintf(&b, "%s  nothing was seen off in %s, but %d of %s did not tell\n", paint.Yellow("UNKNOWN"), shortTime(elapsed), silent, layout.Plural(len(rows), "source"))
 	case len(notes)+len(logs) > 0:
-		fmt.Fprintf(&b, "%s  nothing was off in %s, and there is %s to know\n", paint.yellow("NOTE"), shortTime(elapsed), plural(len(notes)+len(logs), "thing"))
+		fmt.Fprintf(&b, "%s  nothing was off in %s, and there is %s to know\n", paint.Yellow("NOTE"), shortTime(elapsed), layout.Plural(len(notes)+len(logs), "thing"))
 	default:
-		fmt.Fprintf(&b, "%s  nothing was off in %s\n", paint.green("QUIET"), shortTime(elapsed))
+		fmt.Fprintf(&b, "%s  nothing was off in %s\n", paint.Green("QUIET"), shortTime(elapsed))
 	}
 	about := []string{}
 	for _, k := range []struct{ source, one string }{
 		{spec.SourceWorker, "worker"}, {spec.SourceGPU, "GPU"}, {spec.SourceNode, "node"}, {spec.SourceFrontend, "frontend"},
 	} {
 		if n := kinds[k.source]; n > 0 {
-			about = append(about, plural(n, k.one))
+			about = append(about, layout.Plural(n, k.one))
 		}
 	}
-	about = append(about, plural(samples, "sample"), plural(gaps, "gap"), "since "+s.clock.Start().Format(time.TimeOnly))
+	about = append(about, layout.Plural(samples, "sample"), layout.Plural(gaps, "gap"), "since "+s.clock.Start().Format(time.TimeOnly))
 	fmt.Fprintf(&b, "     %s\n", strings.Join(about, " · "))
 	for i, list := range [][]*sighting{fails, notes} {
-		mark := []string{paint.red("✗"), paint.yellow("!")}[i]
+		mark := []string{paint.Red("✗"), paint.Yellow("!")}[i]
 		for _, at := range list {
 			when := fmt.Sprintf("%s–%s", shortTime(at.from), shortTime(at.last))
 			if !at.over && at.missed == 0 {
@@ -413,9 +379,9 @@ func (a *app) printWatch(s *sightings, p judge.Picture, o *watchOptions) {
 		}
 	}
 	for _, l := range logs {
-		mark := paint.yellow("!")
+		mark := paint.Yellow("!")
 		if observe.Grave(l.reason) {
-			mark = paint.red("✗")
+			mark = paint.Red("✗")
 		}
 		writeHanging(&b, fmt.Sprintf("\n  %s %-9s ", mark, shortTime(l.first)), 14, wrap(l.words(), textColumns-14))
 	}
@@ -472,7 +438,7 @@ func writeObserved(b *bytes.Buffer, rows []*judge.TallyRow, p judge.Picture) {
 			continue
 		}
 		b.WriteByte('\n')
-		for _, line := range aligned(lines, right) {
+		for _, line := range layout.Aligned(lines, right) {
 			b.WriteString(line + "\n")
 		}
 		writeUnmeasured(b, rows, table.source)
@@ -508,7 +474,7 @@ func writeUnmeasured(b *bytes.Buffer, rows []*judge.TallyRow, source string) {
 
 // rangeOf is what a value moved between.
 func rangeOf(r *judge.TallyRow, name string) string {
-	return between(r, name, func(v float64) string { return number(roundedRate(v)) })
+	return between(r, name, func(v float64) string { return layout.Number(roundedRate(v)) })
 }
 
 func percentRange(r *judge.TallyRow, name string) string {
@@ -541,7 +507,7 @@ func grownOf(r *judge.TallyRow, name string) string {
 	if !ok {
 		return "–"
 	}
-	return number(v)
+	return layout.Number(v)
 }
 
 func throttled(r *judge.TallyRow) string {

@@ -97,7 +97,7 @@ func (c *Case) Verdict() (*spec.Verdict, *Next) {
 	state, next := ev.decide(found)
 	v := &spec.Verdict{Schema: spec.VerdictSchema, Verdict: state, Profile: c.plan.Profile, Findings: sorted(found, state),
 		Episodes: len(ev.episodes), LoadedS: round(ev.tests.minutes*60, 3),
-		Expectations: ev.expectations(), Figures: ev.figures(), Tests: ev.walks(), Stalls: ev.stallList(), Notes: ev.notes()}
+		Expectations: ev.expectations(), Figures: ev.figures(), Tests: ev.walks(), Stalls: ev.stallList(), Parts: ev.parts(), Notes: ev.notes()}
 	v.Ledgers = ev.ledgers(v.Findings)
 	v.Reason = ev.reason(v, next)
 	return v, next
@@ -189,6 +189,15 @@ func (ev *Evidence) decide(found []spec.Finding) (spec.State, *Next) {
 func (ev *Evidence) all() []*digest {
 	all := slices.Concat(ev.episodes, ev.invalid)
 	slices.SortStableFunc(all, func(a, b *digest) int { return cmp.Compare(a.number, b.number) })
+	return all
+}
+
+// parts says what counts of each episode.
+func (ev *Evidence) parts() []spec.Part {
+	var all []spec.Part
+	for _, d := range ev.all() {
+		all = append(all, spec.Part{Episode: d.number, Cut: d.cutS, Counted: slices.Contains(ev.episodes, d)})
+	}
 	return all
 }
 

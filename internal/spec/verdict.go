@@ -31,6 +31,7 @@ type Verdict struct {
 	Figures []Figure `json:"figures,omitempty"` // measured, and nothing wanted of them
 	Tests   []Walk   `json:"tests,omitempty"`   // the sequential tests, on their way
 	Stalls  []Stall  `json:"stalls,omitempty"`
+	Parts   []Part   `json:"parts,omitempty"` // of the episodes, that the figures are of
 	Notes   []string `json:"notes,omitempty"`
 	Plan    string   `json:"plan,omitempty"` // how another one than the run's own was asked for
 }
@@ -115,6 +116,13 @@ type Stall struct {
 	Worker  string   `json:"worker,omitempty"` // none: the fleet
 	GPU     string   `json:"gpu,omitempty"`
 	By      []string `json:"by"` // the witnesses: telemetry, client
+}
+
+// Part is what counts of an episode: all from Cut on but its stalls, or nothing.
+type Part struct {
+	Episode int     `json:"episode"`
+	Cut     float64 `json:"cut"`     // seconds since the episode's start
+	Counted bool    `json:"counted"` // false: the client's audit failed, or nothing was served
 }
 
 // EpisodeRecord is a recorded episode, whole.
