@@ -22,6 +22,7 @@ FUZZ := \
 	internal/load/aiperf:FuzzRead \
 	internal/spec:FuzzScenario \
 	internal/spec:FuzzRun \
+	internal/spec:FuzzLine \
 	internal/spec:FuzzRecipe \
 	internal/spec:FuzzHistory \
 	internal/judge:FuzzDamagedRun \
@@ -35,7 +36,7 @@ FUZZ := \
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit proof fuzz conformance interop interop-lock lint fmt docs demo bench faithful oracle clean
+.PHONY: help build test unit proof fuzz conformance interop interop-lock test-browser lint fmt docs demo bench faithful oracle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +48,7 @@ test: unit proof fuzz ## vet, test, prove and fuzz everything: what must pass
 
 # The proofs measure time, so they run alone and without the race detector,
 # which would be measured as well. Everything else runs with it.
-PROOF := ./internal/load/proof ./internal/sim/proof ./internal/observe/proof ./internal/judge/proof ./hack/faithful
+PROOF := ./internal/load/proof ./internal/sim/proof ./internal/observe/proof ./internal/judge/proof ./internal/report/proof ./hack/faithful
 
 # Whether -race works is tried, not guessed: it takes a compiler, its headers
 # and a platform that has it. Everything is compiled first; then one package is
@@ -98,6 +99,11 @@ interop: ## hold aicr against the real Dynamo and the real AIPerf
 
 interop-lock: ## write the lock file of interop anew, with the oldest Python that it serves
 	python3.11 test/interop/lock.py
+
+# Chromium comes from Debian's packages, axe-core from npm by its hash, into
+# .cache/browser; what was seen is kept there too.
+test-browser: ## look at the report's page in a real browser
+	test/browser/run.sh
 
 lint: ## run the linters of .golangci.yml; the first time builds them, for minutes
 	$(LINT) run ./...

@@ -29,7 +29,7 @@ step '2 of 3: virtual time. A healthy fleet of eight H100s that exists only as a
 expect 0 "$aicr" validate --sim healthy --run demo/healthy
 
 step '3 of 3: virtual time. The same fleet, with one worker that stalls for 9 s now and then. FAIL is the right answer.'
-expect 1 "$aicr" validate --sim stalls-on-one-worker --run demo/stalls
+expect 1 "$aicr" validate --sim stalls-on-one-worker --run demo/stalls --report html=demo/stalls.html
 
 cat <<'END'
 
@@ -39,6 +39,7 @@ cat <<'END'
   PASS    a healthy fleet of eight GPUs, in virtual time
   FAIL    the same fleet with a stalled worker: which worker, how often, and what to do next
 
+  demo/stalls.html is the page to look at, or to send to somebody.
   demo/*/verdict.json has each verdict, demo/*/episodes what it was made from.
   Judge one again:    bin/aicr judge demo/stalls
   On your endpoint:   bin/aicr knee --url http://HOST:PORT --workers N --write reference.yaml

@@ -195,12 +195,6 @@ func (e *Endpoint) requests(res *load.Result, zero int64) ([]spec.Request, spec.
 	for i, text := range res.Log.Details {
 		details[i] = e.clean(text)
 	}
-	at := func(stamp int64) int64 {
-		if stamp == 0 {
-			return 0
-		}
-		return stamp - zero
-	}
 	for r := range res.Log.All() {
 		if r.Phase == load.Warmup {
 			waved.Sent++
@@ -208,20 +202,7 @@ func (e *Endpoint) requests(res *load.Result, zero int64) ([]spec.Request, spec.
 			waved.Tokens += int64(r.Chunks)
 			continue
 		}
-		q := spec.Request{Seq: r.Seq, Lane: r.Lane.String(), Phase: r.Phase.String(),
-			Intended: at(r.Intended), Sent: at(r.Sent), First: at(r.FirstContent), Last: at(r.LastContent), End: at(r.End),
-			Gap: r.MaxGap, GapEnd: at(r.MaxGapAt), Tokens: int(r.Tokens()), Class: r.Class.String(), Status: int(r.Status),
-			Finish: r.Finish.String(), Detail: details[r.Detail]}
-		if q.Sent == 0 {
-			q.Sent = q.Intended // no connection: its user was busy with it all the same
-		}
-		if r.Has(load.HasUsage) {
-			q.Prompt = int(r.PromptTokens)
-		}
-		if r.Has(load.HasCached) {
-			cached := int(r.CachedTokens)
-			q.Cached = &cached
-		}
+		q := r.Request(zero, details[r.Detail])
 		if r.Has(load.HasWorker) {
 			q.Worker = e.names.ofID(r.Worker)
 		}

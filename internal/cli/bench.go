@@ -48,9 +48,11 @@ limit; 130 interrupted.`,
 func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	job, err := o.check(a)
 	out, outErr := openArtifacts(o.dir, o.prefix, o.level)
-	if err := errors.Join(err, outErr); err != nil {
+	files, badReports := o.reports.check(o.format, 1)
+	if err := errors.Join(err, outErr, badReports); err != nil {
 		return err
 	}
+	a.warnOfReports(files)
 	if o.demo {
 		stop, err := job.startDemo(ctx)
 		if err != nil {
@@ -73,13 +75,17 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	// Ten million records are 2.5 GB that hold no pointer: collecting often costs
 	// little, and garbage as large as they are must not pile up beside them.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	report := &benchReport{app: a, job: job, target: target, probe: probe, work: work, res: res}
-	doc := report.document()
+	made := &benchReport{app: a, job: job, target: target, probe: probe, work: work, res: res}
+	doc := made.document()
 	// What could not be written is no reason to keep the result from the user.
-	if err := errors.Join(out.write(report, doc), a.printBench(doc, o)); err != nil {
-		return err
+	err = out.write(made, doc)
+	if !toStandardOutput(files) {
+		err = errors.Join(err, a.printBench(doc, o))
 	}
-	return exitOf(doc.Verdict)
+	if len(files) > 0 {
+		err = errors.Join(err, a.writeReports(made.report(doc), files))
+	}
+	return errors.Join(err, exitOf(doc.Verdict))
 }
 
 // exitOf is how a run with that verdict ends. Only a pass is one: what is not

@@ -76,6 +76,7 @@ type benchOptions struct {
 	errorShare  float64
 	definitions bool
 	format      string
+	reports     reportFlags
 	ui          string
 	tokenizer   string
 	serverCount bool
@@ -160,8 +161,10 @@ func (o *benchOptions) define(cmd *cobra.Command) {
 		f.StringArrayVar(&o.goodput, "goodput", nil, "`TAG:LIMIT` that a good request keeps, such as time_to_first_token:500; may be given again")
 		f.Float64Var(&o.errorShare, "max-error-share", 0, "`SHARE` of failed requests that is still a PASS")
 		f.BoolVar(&o.definitions, "definitions", false, "also print what vLLM, SGLang, GuideLLM and inference-perf would call and compute")
+		o.reports.define(f)
 		outputFlag(f, &o.format)
 	})
+	completesReports(cmd)
 	section(cmd, "Accepted so that a call of AIPerf runs", func(f *pflag.FlagSet) {
 		f.BoolVar(&o.streaming, "streaming", true, "always on: there is no first token to time without it")
 		f.Var(newChoice(&o.ui, "simple", "none", "dashboard"), "ui-type", "none shows no progress; the others are the same here")

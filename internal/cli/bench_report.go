@@ -54,7 +54,7 @@ func (r *benchReport) meta() aiperf.Meta {
 func (a *app) commandLine(command string) string {
 	words := []string{"aicr", command}
 	for _, s := range a.settings.all {
-		if s.Source == FromDefault || s.Name == "run" || s.Name == "record" { // where a run is kept is no part of it
+		if s.Source == FromDefault || s.Name == "run" || s.Name == "record" || s.Name == "report" { // where a run is kept is no part of it
 			continue
 		}
 		values := s.List

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"aicr/internal/report"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
@@ -14,6 +15,10 @@ import (
 func (a *app) printBench(d *spec.Bench, o *benchOptions) error {
 	if o.format == outputJSON {
 		return a.printJSON(d)
+	}
+	if a.quiet {
+		_, err := fmt.Fprintln(a.env.Stdout, report.Line(&spec.Report{Verdict: &spec.Verdict{Verdict: d.Verdict, Reason: d.Reason}}))
+		return err
 	}
 	var b bytes.Buffer
 	writeBench(&b, d, a.stdoutPalette())

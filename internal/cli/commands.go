@@ -9,6 +9,7 @@ func commands(a *app) []*cobra.Command {
 		newBench(a),
 		newValidate(a),
 		newJudge(a),
+		newReport(a),
 		newKnee(a),
 		newWatch(a),
 		newSim(a),

@@ -193,7 +193,7 @@ func wrap(text string, width int) []string {
 		switch {
 		case line == "":
 			line = word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
+		case layout.Width(line)+1+layout.Width(word) > width:
 			lines = append(lines, line)
 			line = word
 		default:

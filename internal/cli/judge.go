@@ -24,6 +24,7 @@ type judgeOptions struct {
 	recipe    string
 	stability string
 	format    string
+	reports   reportFlags
 }
 
 func newJudge(a *app) *cobra.Command {
@@ -46,57 +47,73 @@ INVALID, or a record that cannot be read. Of two: 0 better; 1 worse; 3 cannot te
 		Example: `  aicr judge aicr-run-20260604-120000
   aicr judge RUN --profile certify -o json
   aicr judge before after`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return misuse("name one run to judge it, or two to compare them", "one run is judged, or two are compared; %d were named", len(args))
-			}
-			return nil
-		},
+		Args: oneOrTwoRuns("name one run to judge it, or two to compare them", "one run is judged, or two are compared"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 {
-				return a.compare(cmd.Context(), args[0], args[1], &o)
-			}
-			return a.judge(cmd.Context(), args[0], &o)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.judge(cmd.Context(), args, &o) },
 	}
 	section(cmd, "Judgement", func(f *pflag.FlagSet) {
 		f.StringVar(&o.profile, "profile", "", "judge by the profile `NAME` instead of the run's: smoke, quick, standard, certify or classic")
 		f.StringVar(&o.recipe, "recipe", "", "judge by the reference, constraints and thresholds of `FILE` instead of the run's")
 		f.StringVar(&o.stability, "stability", "", "`WORD`: gate or report, instead of the run's")
 	})
-	section(cmd, "Output", func(f *pflag.FlagSet) { outputFlag(f, &o.format) })
+	section(cmd, "Output", func(f *pflag.FlagSet) {
+		o.reports.define(f)
+		outputFlag(f, &o.format)
+	})
+	completesReports(cmd)
 	completes(cmd, "profile", spec.Profiles()...)
 	completes(cmd, "stability", spec.StabilityGate, spec.StabilityReport)
 	return cmd
 }
 
-// judge judges one run.
-func (a *app) judge(ctx context.Context, dir string, o *judgeOptions) error {
+// judge judges one run, or compares two.
+func (a *app) judge(ctx context.Context, dirs []string, o *judgeOptions) error {
 	change, err := o.check(a)
-	if err != nil {
+	files, badReports := o.reports.check(o.format, len(dirs))
+	if err := errors.Join(err, badReports); err != nil {
 		return err
 	}
+	var runs []*recorded
+	var lost error
+	for _, dir := range dirs {
+		r, err := a.judged(ctx, dir, change)
+		if err != nil {
+			return err
+		}
+		if r.verdict.Plan == "" && len(dirs) == 1 {
+			lost = a.settleVerdict(dir, r.verdict)
+		}
+		runs = append(runs, r)
+	}
+	end := verdictCode(runs[0].verdict.Verdict)
+	var c *spec.Comparison
+	if len(runs) == 2 {
+		if c, err = compareRuns(runs[0], runs[1]); err != nil {
+			return err
+		}
+		end = comparisonCode(c.Says)
+	}
+	return errors.Join(a.tellRecorded(ctx, runs, c, o.format, files), lost, end)
+}
+
+// judged reads a run and judges it anew.
+func (a *app) judged(ctx context.Context, dir string, change func(*spec.Plan) (*spec.Plan, string, error)) (*recorded, error) {
 	run, err := a.readRun(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	plan, how, err := change(run.Plan)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	v, err := rejudge(ctx, dir, run, plan, func(*spec.Episode) {})
+	v, err := rejudge(ctx, dir, run, plan)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	v.Plan = how
-	var lost error
-	if how == "" {
-		lost = a.settleVerdict(dir, v)
-	}
-	return errors.Join(a.printVerdict(v, nil, dir, o.format), lost, verdictCode(v.Verdict))
+	return &recorded{dir, run, v}, nil
 }
 
 // readRun reads the folder of a run.
@@ -140,9 +157,8 @@ func badRecord(dir string, err error) error {
 	return errors.Join(wrong...)
 }
 
-// rejudge comes to the verdict of a record, an episode at a time, and lets each be
-// seen on the way.
-func rejudge(ctx context.Context, dir string, run *spec.RecordedRun, plan *spec.Plan, see func(*spec.Episode)) (*spec.Verdict, error) {
+// rejudge comes to the verdict of a record, an episode at a time.
+func rejudge(ctx context.Context, dir string, run *spec.RecordedRun, plan *spec.Plan) (*spec.Verdict, error) {
 	c := judge.NewCase(plan)
 	c.Hear(run.Events...)
 	for _, number := range run.Numbers() {
@@ -154,7 +170,6 @@ func rejudge(ctx context.Context, dir string, run *spec.RecordedRun, plan *spec.
 			return nil, badRecord(dir, err)
 		}
 		c.Add(e)
-		see(&e.Episode)
 	}
 	v, _ := c.Verdict()
 	return v, nil

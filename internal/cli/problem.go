@@ -62,12 +62,26 @@ func problems(err error, code Code, hint string) []*Problem {
 		}
 		return all
 	}
+	if c, ok := err.(Code); ok {
+		return []*Problem{{Code: c, Cause: c}}
+	}
 	if p, ok := errors.AsType[*Problem](err); ok {
 		// err may have wrapped the Problem in words of its own.
 		return []*Problem{{Code: p.Code, Cause: err, Hint: p.Hint}}
 	}
 	return []*Problem{{Code: code, Cause: err, Hint: hint}}
 }
+
+// tellable are the Problems that need words: a Code is how the command ended, which
+// its product has told.
+func tellable(all []*Problem) []*Problem {
+	return slices.DeleteFunc(slices.Clone(all), func(p *Problem) bool {
+		_, code := p.Cause.(Code)
+		return code
+	})
+}
+
+func onlyCodes(err error) bool { return len(tellable(problems(err, Unmeasured, ""))) == 0 }
 
 // isJoin tells errors.Join from fmt.Errorf with several %w, whose own words
 // would be lost by taking it apart.

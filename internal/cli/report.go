@@ -1,14 +1,161 @@
 package cli
 
 import (
-	"aicr/internal/report"
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"aicr/internal/judge"
 	"aicr/internal/spec"
 )
 
-// printReport is the product of a command that has a verdict.
-func (a *app) printReport(r *spec.Report, format string) error {
-	if format == outputJSON {
-		return report.JSON(a.env.Stdout, r)
+func newReport(a *app) *cobra.Command {
+	var o reportOptions
+	cmd := &cobra.Command{
+		Use:   "report RUN [RUN2]",
+		Short: "Make any report of a recorded run, or of two beside each other",
+		Long: `Reads the folder of a run and tells what it came to, in every form that --report
+asks for: a page for a browser, test reports for CI, metrics, a table. The verdict is
+the run's own; one that was killed before it had any is judged by its whole episodes.
+Nothing in the folder is changed.
+
+With two runs it tells the second beside the first, on the same axes, with each
+difference and its interval.
+
+Exit codes: 0 the reports were made, whatever they say; 2 bad usage; 3 the record
+cannot be read, or a report not be written.`,
+		Example: `  aicr report aicr-run-20260604-120000 --report html=report.html
+  aicr report RUN --report junit=junit.xml --report ctrf=ctrf.json
+  aicr report RUN --report openmetrics=-
+  aicr report before after --report html=change.html`,
+		Args: oneOrTwoRuns("name one run to tell of it, or two to compare them", "one run is told, or two are compared"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args, &o) },
 	}
-	return report.TextIn(a.stdoutPalette())(a.env.Stdout, r)
+	section(cmd, "Output", func(f *pflag.FlagSet) {
+		o.define(f)
+		outputFlag(f, &o.format)
+	})
+	completesReports(cmd)
+	return cmd
+}
+
+type reportOptions struct {
+	reportFlags
+	format string
+}
+
+// report is the command from its options to its exit code.
+func (a *app) report(ctx context.Context, dirs []string, o *reportOptions) error {
+	files, err := o.check(o.format, len(dirs))
+	if err != nil {
+		return err
+	}
+	var all []*recorded
+	for _, dir := range dirs {
+		r, err := a.recorded(ctx, dir)
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	var c *spec.Comparison
+	if len(all) == 2 {
+		if c, err = compareRuns(all[0], all[1]); err != nil {
+			return err
+		}
+	}
+	if err := a.tellRecorded(ctx, all, c, o.format, files); err != nil {
+		return errors.Join(err, Unmeasured)
+	}
+	return nil
+}
+
+// recorded is a run and what it came to.
+type recorded struct {
+	dir     string
+	run     *spec.RecordedRun
+	verdict *spec.Verdict
+}
+
+// recorded reads a run with its own verdict, or judges it where it has none.
+func (a *app) recorded(ctx context.Context, dir string) (*recorded, error) {
+	run, err := a.readRun(dir)
+	if err != nil {
+		return nil, err
+	}
+	v, err := run.Verdict()
+	switch {
+	case err != nil:
+		return nil, badRecord(dir, err)
+	case v == nil:
+		a.say("%s has no verdict: it is judged by its whole episodes", dir)
+		if v, err = rejudge(ctx, dir, run, run.Plan); err != nil {
+			return nil, err
+		}
+	}
+	return &recorded{dir, run, v}, nil
+}
+
+// tellRecorded prints what one run came to, or two beside each other, and writes the
+// reports of it.
+func (a *app) tellRecorded(ctx context.Context, runs []*recorded, c *spec.Comparison, format string, files []reportFile) error {
+	last := runs[len(runs)-1]
+	brief := &spec.Report{Run: last.run.Run, Plan: last.run.Plan, Verdict: last.verdict, Kept: last.dir, Notes: last.run.Notes, Comparison: c}
+	printed := a.printReport(brief, format, files)
+	if len(files) == 0 {
+		return printed
+	}
+	full, err := gather(ctx, last.dir, last.run, last.verdict)
+	if err == nil && c != nil {
+		full.Comparison = c
+		full.Against, err = gather(ctx, runs[0].dir, runs[0].run, runs[0].verdict)
+	}
+	if err != nil {
+		return errors.Join(printed, err)
+	}
+	return errors.Join(printed, a.writeReports(full, files))
+}
+
+// compareRuns says what two runs say of each other.
+func compareRuns(first, second *recorded) (*spec.Comparison, error) {
+	var sides []*judge.Side
+	for _, r := range []*recorded{first, second} {
+		s := &judge.Side{Side: spec.Side{Run: r.dir, Verdict: r.verdict.Verdict, LoadedS: r.verdict.LoadedS, Stalls: len(r.verdict.Stalls)},
+			Point: r.run.Plan.Point, Target: r.run.Run.Target}
+		for _, number := range r.run.Numbers() {
+			e, err := r.run.Summary(number)
+			if err != nil {
+				return nil, badRecord(r.dir, err)
+			}
+			s.Take(e)
+		}
+		sides = append(sides, s)
+	}
+	return judge.Compare(sides[0], sides[1]), nil
+}
+
+// oneOrTwoRuns are the arguments of a command that tells one run or compares two.
+func oneOrTwoRuns(hint, rule string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < 1 || len(args) > 2 {
+			return misuse(hint, "%s; %d were named", rule, len(args))
+		}
+		return nil
+	}
+}
+
+// comparisonCode is how a command ends that judged two runs against each other.
+func comparisonCode(says string) error {
+	switch says {
+	case spec.IsBetter:
+		return nil
+	case spec.IsWorse:
+		return Failed
+	}
+	return Unmeasured
 }

@@ -99,22 +99,16 @@ func (l *lockedWriter) Write(p []byte) (int, error) {
 func (a *app) execute(ctx context.Context, root *cobra.Command) Code {
 	cmd, err := root.ExecuteContextC(ctx)
 	interrupted := errors.Is(context.Cause(ctx), errInterrupted)
-	if code, ok := errors.AsType[Code](err); ok || err == nil {
-		if lost := a.product.err; lost != nil {
-			err = unmeasured("", "writing the result: %w", lost)
-		} else if !interrupted {
-			return code
-		} else {
-			err = nil
-		}
+	if lost := a.product.err; lost != nil && (err == nil || onlyCodes(err)) {
+		err = unmeasured("", "writing the result: %w", lost)
 	}
 	code, hint := Unmeasured, ""
 	if !a.running {
 		code, hint = Misused, helpHint(cmd)
 	}
 	all := problems(err, code, hint)
-	if len(all) > 0 && !(interrupted && onlyCancelled(all)) {
-		tell(a.env.Stderr, a.stderrPalette(), all)
+	if told := tellable(all); len(told) > 0 && !(interrupted && onlyCancelled(told)) {
+		tell(a.env.Stderr, a.stderrPalette(), told)
 	}
 	if interrupted {
 		return Interrupted
@@ -147,7 +141,7 @@ func (a *app) root(constructors func(*app) []*cobra.Command) *cobra.Command {
 	globals.StringVar(&a.config, "config", "", "read flags that are not given from `FILE`, a YAML or JSON map of flag names to values")
 	globals.Var(newChoice(&a.color, colorAuto, colorAlways, colorNever), "color",
 		"colour the output; auto follows NO_COLOR and TERM")
-	globals.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing but the product and errors")
+	globals.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing but the product, a verdict in one line, and errors")
 	globals.BoolVarP(&a.chatty, "verbose", "v", false, "print more about what is done")
 	inSection(globals, sectionGlobal)
 	withoutEnv(globals, "help")

@@ -462,17 +462,6 @@ func TestColorFollowsTheWishThenTheTerminal(t *testing.T) {
 	}
 }
 
-func TestPaletteColoursOrLeavesAlone(t *testing.T) {
-	for _, on := range []bool{true, false} {
-		p := layout.Palette{On: on}
-		for _, paint := range []func(string) string{p.Red, p.Green, p.Yellow, p.Cyan, p.Bold, p.Dim} {
-			if got := paint("x"); layout.Width(got) != 1 || (got != "x") != on || paint("") != "" {
-				t.Errorf("on %v: %q", on, got)
-			}
-		}
-	}
-}
-
 func TestHelpGroupsFlagsAndNamesVariables(t *testing.T) {
 	root := newApp(testEnv(nil)).root(probe(func(cmd *cobra.Command) {
 		cmd.Short, cmd.Example = "Try something", "  aicr probe"

@@ -133,16 +133,18 @@ func cut(line string, columns int) string {
 	}
 	var kept strings.Builder
 	coloured := false
-	for n := 0; n < columns-1; {
+	for n := 0; line != ""; {
 		if e := layout.EscapeLen(line); e > 0 {
 			kept.WriteString(line[:e])
 			line, coloured = line[e:], true
 			continue
 		}
 		_, size := utf8.DecodeRuneInString(line)
+		if n += layout.Width(line[:size]); n > columns-1 {
+			break
+		}
 		kept.WriteString(line[:size])
 		line = line[size:]
-		n++
 	}
 	if columns > 0 {
 		kept.WriteString("…")

@@ -65,6 +65,7 @@ type validateJob struct {
 	watched *watchJob
 	past    *history
 	origin  spec.Target
+	reports []reportFile
 }
 
 // reached is a target that can be loaded.
@@ -90,6 +91,7 @@ func (j *validateJob) run(ctx context.Context) error {
 	if dir == "" {
 		dir = freshFolder("aicr-run-" + a.env.Now().UTC().Format("20060102-150405"))
 	}
+	a.warnOfReports(j.reports)
 	view := a.showRun(j.plan)
 	defer view.close()
 	target, err := j.reach(ctx, view)
@@ -128,7 +130,29 @@ func (j *validateJob) carryOut(ctx context.Context, dir string, target *reached,
 	if err == nil {
 		trend, err = j.past.add(judge.NewHistoryEntry(record.run, deployment, j.plan, v))
 	}
-	return errors.Join(a.printVerdict(v, trend, dir, j.options.format), err, verdictCode(v.Verdict))
+	return errors.Join(j.tell(ctx, &spec.Report{Run: record.run, Plan: j.plan, Verdict: v, Trend: trend, Kept: dir}), err, verdictCode(v.Verdict))
+}
+
+// tell prints what the run came to, and then writes its reports, of the record: what
+// it says does not depend on who tells it, and when.
+func (j *validateJob) tell(ctx context.Context, brief *spec.Report) error {
+	a := j.app
+	printed := a.printReport(brief, j.options.format, j.reports)
+	if len(j.reports) == 0 {
+		return printed
+	}
+	full := brief
+	run, err := a.readRun(brief.Kept)
+	if err == nil {
+		full, err = gather(context.WithoutCancel(ctx), brief.Kept, run, brief.Verdict)
+	}
+	if err != nil {
+		full = brief
+		full.Notes = append(full.Notes, "the record could not be read again, so that there are no pictures")
+		err = &Problem{Code: Passed, Cause: fmt.Errorf("reading the record again for the reports: %w", err)}
+	}
+	full.Trend = brief.Trend
+	return errors.Join(printed, err, a.writeReports(full, j.reports))
 }
 
 // printKept says what can still be said of a run whose record cannot be kept any
@@ -138,11 +162,11 @@ func (j *validateJob) printKept(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	v, err := rejudge(ctx, dir, run, run.Plan, func(*spec.Episode) {})
+	v, err := rejudge(ctx, dir, run, run.Plan)
 	if err != nil {
 		return err
 	}
-	return j.app.printVerdict(v, nil, dir, j.options.format)
+	return j.tell(ctx, &spec.Report{Run: run.Run, Plan: run.Plan, Verdict: v, Kept: dir})
 }
 
 // followed keeps a run and has somebody follow it.
@@ -166,11 +190,6 @@ func (f *followed) Episode(e *spec.EpisodeRecord) error {
 	}
 	f.view.Episode(&e.Episode)
 	return nil
-}
-
-// printVerdict is the product. The trend is beside the verdict, and no part of it.
-func (a *app) printVerdict(v *spec.Verdict, trend *spec.Trend, run, format string) error {
-	return a.printReport(&spec.Report{Verdict: v, Trend: trend, Kept: run}, format)
 }
 
 // verdictCode is how a command ends that came to a verdict. A SKIP is no pass, and

@@ -34,9 +34,10 @@ type validateOptions struct {
 	stability string
 	history   string
 
-	run    string
-	dryRun bool
-	format string
+	run     string
+	dryRun  bool
+	format  string
+	reports reportFlags
 
 	target  load.TargetOptions
 	unsound bool // something is wrong with it
@@ -98,8 +99,10 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 	section(cmd, "Output", func(f *pflag.FlagSet) {
 		f.StringVar(&o.run, "run", "", "keep the run in the new folder `DIR` (default: aicr-run- and the time, here)")
 		f.BoolVar(&o.dryRun, "dry-run", false, "print the plan, what it costs and where each value came from, and stop")
+		o.reports.define(f)
 		outputFlag(f, &o.format)
 	})
+	completesReports(cmd)
 	alsoReads(cmd, "AICR_API_KEY", "bearer token for the endpoint")
 	alsoReads(cmd, metricsTokenVariable, "the bearer token itself, instead of --metrics-token-file")
 	completes(cmd, "profile", spec.Profiles()...)
@@ -178,6 +181,8 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 		also(takenFolder(o.run))
 	}
 	j.past, err = a.openHistory(o.history)
+	also(err)
+	j.reports, err = o.reports.check(o.format, 1)
 	also(err)
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)

@@ -19,8 +19,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"aicr/internal/report"
-	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -298,50 +296,6 @@ func TestHalfTheLoadIsWholeForEachWorker(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%d of %d workers (-want +got):\n%s", c.concurrency, c.workers, diff)
 		}
-	}
-}
-
-// TestVerdictText keeps what a person reads.
-func TestVerdictText(t *testing.T) {
-	f := func(v float64) *float64 { return &v }
-	long := strings.Repeat("a reason that is longer than a line ", 5)
-	for name, v := range map[string]*spec.Verdict{
-		"fail": {
-			Verdict: spec.Fail, Reason: "worker 5 stalled 4 times in 3.3 min of load", Profile: spec.ProfileStandard, Episodes: 4, LoadedS: 200,
-			Plan:    "profile quick instead of standard",
-			Ledgers: []spec.Ledger{{Name: spec.Integrity, State: spec.Pass, Reason: long}, {Name: spec.Capability, State: spec.Inconclusive, Reason: "too little"}, {Name: spec.Stability, State: spec.Fail, Reason: "4 stalls"}},
-			Expectations: []spec.Expected{
-				{Name: "inference-throughput", Want: ">= 50000", Effective: ">= 45000", Value: f(79800), Low: f(79100), High: f(80500), N: 40, Unit: "tokens/s", State: spec.Pass},
-				{Name: "inference-ttft-p99", Want: "<= 2000", Effective: "<= 2000", Unit: "ms", State: spec.NotJudged, Note: "no first token came"},
-			},
-			Findings: []spec.Finding{
-				{ID: "worker/stall", Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh, Workers: []string{"5"}, GPUs: []string{"GPU-0a"}, Summary: "worker 5 stood still", Evidence: []string{long}, Advice: []string{"look at it"}},
-				{ID: "start/cold", Severity: spec.SeverityNote, Confidence: spec.ConfidenceVeryHigh, Workers: []string{"1", "2"}, Summary: "slow to start", Evidence: []string{"42 s"}},
-			},
-			Stalls:  []spec.Stall{{Episode: 2, At: 20.04, Seconds: 8.26, Worker: "5", GPU: "GPU-0a", By: []string{"telemetry", "client"}}, {Episode: 3, At: 1, Seconds: 49, Open: true, By: []string{"client"}}},
-			Figures: []spec.Figure{{Name: "throughput", Value: f(79800), Low: f(79100), High: f(80500), N: 4, Unit: "tokens/s", By: "t interval over episodes, 95 %"}, {Name: "elasticity", N: 0}},
-			Tests:   []spec.Walk{{Ledger: spec.Capability, Low: -4.6, High: 4.6, Values: []float64{-8.6}}, {Ledger: spec.Stability, Low: -2.94, High: 2.94, Values: []float64{-0.6, 2}}, {Ledger: "none", Low: -1, High: 1}},
-			Notes:   []string{"a note"},
-		},
-		"skip": {
-			Verdict: spec.Skip, Reason: "no free GPU", Profile: spec.ProfileSmoke,
-			Ledgers:      []spec.Ledger{{Name: spec.Integrity, State: spec.NotJudged, Reason: "nothing was loaded"}},
-			Expectations: []spec.Expected{{Name: "inference-throughput", State: spec.NotJudged}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var b bytes.Buffer
-			if err := report.Text(&b, &spec.Report{Verdict: v, Kept: "runs/a run"}); err != nil {
-				t.Fatal(err)
-			}
-			got := b.Bytes()
-			for line := range strings.Lines(string(got)) {
-				if n := layout.Width(strings.TrimSuffix(line, "\n")); n > layout.Columns {
-					t.Errorf("%d columns: %s", n, line)
-				}
-			}
-			golden(t, filepath.Join("testdata", "verdict", name+".txt"), got)
-		})
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // classic is the published gate and nothing else: one run, two figures, two
 // thresholds. How often it is wrong is told with it.
 func classic(ev *Evidence) *spec.Verdict {
-	v := &spec.Verdict{Schema: spec.VerdictSchema, Profile: ev.plan.Profile, Findings: []spec.Finding{}, Expectations: []spec.Expected{}, Notes: []string{ClassicWrong()}}
+	v := &spec.Verdict{Schema: spec.VerdictSchema, Profile: ev.plan.Profile, Findings: []spec.Finding{}, Expectations: []spec.Expected{}, Parts: ev.parts(), Notes: []string{ClassicWrong()}}
 	all := ev.all()
 	v.Ledgers = []spec.Ledger{{Name: spec.Integrity, State: spec.NotJudged, Reason: "the published gate does not look"},
 		{Name: spec.Capability, State: spec.NotJudged, Reason: "nothing was loaded"},

@@ -1,11 +1,275 @@
 package report
 
 import (
-	"errors"
+	"bufio"
+	"encoding/csv"
 	"io"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"aicr/internal/spec"
 )
 
-// CSV is not written yet.
-func CSV(io.Writer, *spec.Report) error { return errors.New("not written yet") }
+// CSV writes one table of a run's episodes and then of its requests, a row each, as
+// RFC 4180 has it. It holds one row at a time, however many there are. An empty cell is
+// what was not measured, or what the other kind of row has.
+func CSV(w io.Writer, r *spec.Report) error {
+	out := csv.NewWriter(bufio.NewWriterSize(w, 64<<10)) // which it takes for its own
+	out.UseCRLF = true
+	if err := out.Write(csvColumns()); err != nil {
+		return err
+	}
+	row := &csvRow{}
+	starts := map[int]float64{}
+	for i := range r.Episodes {
+		e := &r.Episodes[i]
+		starts[e.Number] = e.At
+		row.episode(e, len(r.Verdict.Parts) > 0)
+		if err := out.Write(row.cells()); err != nil {
+			return err
+		}
+	}
+	if r.Requests != nil {
+		for q, err := range r.Requests {
+			if err != nil {
+				return err
+			}
+			start, known := starts[q.Episode]
+			if !known {
+				start = math.NaN()
+			}
+			row.request(q, start)
+			if err := out.Write(row.cells()); err != nil {
+				return err
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// csvColumns are the columns, in an order that does not change: a new one goes to the
+// end. docs/reports/csv.md says what each is.
+func csvColumns() []string {
+	return []string{
+		"record", "episode", "at_s",
+		// of an episode
+		"until_s", "cut_s", "counted", "loaded_s", "workers", "concurrency", "ramp_s", "duration_s", "input_tokens", "output_tokens", "prompts",
+		"sent", "served", "failed", "interrupted", "sentinel_sent", "sentinel_served", "sentinel_failed", "client_valid",
+		// of both
+		"prompt_tokens", "cached_tokens", "completion_tokens",
+		// of a request
+		"seq", "lane", "phase", "worker", "class", "status", "finish",
+		"intended_s", "sent_s", "first_s", "last_s", "end_s",
+		"late_ms", "ttft_ms", "itl_ms", "latency_ms", "gap_ms", "gap_end_s", "detail",
+	}
+}
+
+// ofEpisode and ofRequest are how many columns only the one kind of row has.
+const (
+	ofEpisode = 19
+	ofRequest = 19
+)
+
+// episode is a row of what an episode came to. Whether it counted is known where the
+// verdict tells.
+func (c *csvRow) episode(e *spec.ReportEpisode, told bool) {
+	c.begin("episode", e.Number)
+	c.number(e.At)
+	c.number(e.Until)
+	if e.Cut != nil {
+		c.number(*e.Cut)
+	} else {
+		c.none(1)
+	}
+	if told {
+		c.truth(e.Counted)
+	} else {
+		c.none(1)
+	}
+	c.number(e.LoadedS)
+	p := &e.Point
+	c.known(p.Workers)
+	c.known(p.Concurrency)
+	c.number(p.RampS)
+	if p.DurationS > 0 {
+		c.number(p.DurationS)
+	} else {
+		c.none(1) // it ends by count
+	}
+	c.known(p.InputTokens)
+	c.known(p.OutputTokens)
+	c.text(p.Prompts)
+	c.count(int64(e.Requests.Sent))
+	c.count(int64(e.Requests.Served))
+	c.count(int64(e.Requests.Failed))
+	c.count(int64(e.Requests.Interrupted))
+	c.count(int64(e.Sentinel.Sent))
+	c.count(int64(e.Sentinel.Served))
+	c.count(int64(e.Sentinel.Failed))
+	c.truth(e.Client.Valid)
+	counted := e.Tokens.Prompt != 0 || e.Tokens.Completion != 0 // a bench counts none of an episode
+	c.countIf(counted, e.Tokens.Prompt)
+	if e.Tokens.Cached != nil {
+		c.count(*e.Tokens.Cached)
+	} else {
+		c.none(1)
+	}
+	c.countIf(counted, e.Tokens.Completion)
+	c.none(ofRequest)
+}
+
+// request is a row whose stamps count from the episode's start, which is at start on
+// the run's clock.
+func (c *csvRow) request(q spec.RequestOf, start float64) {
+	c.begin("request", q.Episode)
+	c.number(start + float64(q.Sent)/1e9)
+	c.none(ofEpisode)
+	c.known(q.Prompt)
+	if q.Cached != nil {
+		c.count(int64(*q.Cached))
+	} else {
+		c.none(1)
+	}
+	c.count(int64(q.Tokens))
+	c.count(q.Seq)
+	c.text(q.Lane)
+	c.text(q.Phase)
+	c.text(q.Worker)
+	c.text(q.Class)
+	c.known(q.Status)
+	c.text(q.Finish)
+	c.nanos(true, q.Intended, 9)
+	c.nanos(true, q.Sent, 9)
+	c.nanos(q.First != 0, q.First, 9)
+	c.nanos(q.Last != 0, q.Last, 9)
+	c.nanos(q.End != 0, q.End, 9)
+	c.nanos(true, q.Sent-q.Intended, 6)
+	c.nanos(q.First != 0, q.First-q.Sent, 6)
+	if q.First != 0 && q.Last != 0 && q.Tokens > 1 {
+		c.number(float64(q.Last-q.First) / 1e6 / float64(q.Tokens-1))
+	} else {
+		c.none(1)
+	}
+	c.nanos(q.End != 0, q.End-q.Sent, 6)
+	c.nanos(q.Gap != 0, q.Gap, 6)
+	c.nanos(q.GapEnd != 0, q.GapEnd, 9)
+	c.text(q.Detail)
+}
+
+// csvRow is a row in the making. What it makes itself of numbers lies in one buffer and
+// becomes one string, since there may be millions of rows.
+type csvRow struct {
+	made   []byte
+	ends   []int    // of each cell in made
+	others []string // what is not made here, by cell
+	out    []string
+}
+
+func (c *csvRow) begin(record string, episode int) {
+	c.made, c.ends, c.others = c.made[:0], c.ends[:0], c.others[:0]
+	c.word(record)
+	c.count(int64(episode))
+}
+
+// cells is the row, good until the next one begins.
+func (c *csvRow) cells() []string {
+	made := string(c.made)
+	c.out = c.out[:0]
+	from := 0
+	for i, end := range c.ends {
+		if c.others[i] != "" {
+			c.out = append(c.out, c.others[i])
+			continue
+		}
+		c.out = append(c.out, made[from:end])
+		from = end
+	}
+	return c.out
+}
+
+// end ends a cell that was made.
+func (c *csvRow) end() {
+	c.ends, c.others = append(c.ends, len(c.made)), append(c.others, "")
+}
+
+func (c *csvRow) word(text string) {
+	c.ends, c.others = append(c.ends, len(c.made)), append(c.others, text)
+}
+
+func (c *csvRow) none(n int) {
+	for range n {
+		c.end()
+	}
+}
+
+func (c *csvRow) count(n int64) {
+	c.made = strconv.AppendInt(c.made, n, 10)
+	c.end()
+}
+
+// countIf is a number that may not have been told.
+func (c *csvRow) countIf(told bool, n int64) {
+	if told {
+		c.count(n)
+	} else {
+		c.none(1)
+	}
+}
+
+// known is a number that is never zero where it is known.
+func (c *csvRow) known(n int) { c.countIf(n != 0, int64(n)) }
+
+func (c *csvRow) number(v float64) {
+	if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		c.made = strconv.AppendFloat(c.made, v, 'f', -1, 64)
+	}
+	c.end()
+}
+
+// nanos is a time to the nanosecond, with so many places, where it happened.
+func (c *csvRow) nanos(happened bool, n int64, places int) {
+	if happened {
+		c.made = appendDecimal(c.made, n, places)
+	}
+	c.end()
+}
+
+func (c *csvRow) truth(is bool) {
+	c.made = strconv.AppendBool(c.made, is)
+	c.end()
+}
+
+// csvText is how many bytes of somebody else's text are kept.
+const csvText = 1_000
+
+// text is somebody else's. A spreadsheet would obey what begins like a formula.
+func (c *csvRow) text(text string) {
+	text = inert(text, csvText)
+	first, _ := utf8.DecodeRuneInString(strings.TrimSpace(text))
+	if strings.ContainsRune("=+-@＝＋－＠", first) {
+		text = "'" + text
+	}
+	c.word(text)
+}
+
+// appendDecimal writes a number of nanoseconds as a decimal with so many places, and no
+// zeros at its end.
+func appendDecimal(b []byte, n int64, places int) []byte {
+	left := uint64(n)
+	if n < 0 {
+		b, left = append(b, '-'), -left
+	}
+	unit := uint64(math.Pow10(places))
+	b = strconv.AppendUint(b, left/unit, 10)
+	if left %= unit; left > 0 {
+		b = append(b, '.')
+	}
+	for ; left > 0; left %= unit {
+		unit /= 10
+		b = append(b, byte('0'+left/unit))
+	}
+	return b
+}

@@ -1,11 +1,158 @@
 package report
 
 import (
-	"errors"
+	"bytes"
+	"encoding/xml"
+	"fmt"
 	"io"
+	"strings"
 
 	"aicr/internal/spec"
 )
 
-// JUnit is not written yet.
-func JUnit(io.Writer, *spec.Report) error { return errors.New("not written yet") }
+// JUnit writes a report as the XML that GitLab and Jenkins read: a suite with a case for
+// the run as a whole, each ledger and each expectation. It keeps to what both published
+// schemas allow, which is why a case has no output of its own.
+func JUnit(w io.Writer, r *spec.Report) error {
+	var b bytes.Buffer
+	b.WriteString(xml.Header)
+	e := xml.NewEncoder(&b)
+	e.Indent("", "  ")
+	if err := e.Encode(junitSuites{Suites: []junitSuite{newJUnit(r)}}); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+type junitSuites struct {
+	XMLName xml.Name     `xml:"testsuites"`
+	Suites  []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name       string          `xml:"name,attr"`
+	Package    string          `xml:"package,attr"`
+	ID         int             `xml:"id,attr"`
+	Timestamp  string          `xml:"timestamp,attr"` // without a zone; it is UTC
+	Hostname   string          `xml:"hostname,attr"`
+	Tests      int             `xml:"tests,attr"`
+	Failures   int             `xml:"failures,attr"`
+	Errors     int             `xml:"errors,attr"`
+	Skipped    int             `xml:"skipped,attr"`
+	Time       string          `xml:"time,attr"` // seconds
+	Properties junitProperties `xml:"properties"`
+	Cases      []junitCase     `xml:"testcase"`
+	Out        junitText       `xml:"system-out"`
+	Err        junitText       `xml:"system-err"`
+}
+
+type junitProperties struct {
+	List []junitProperty `xml:"property"`
+}
+
+type junitProperty struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
+}
+
+// junitCase is a check. One that passed has none of the three.
+type junitCase struct {
+	Name    string        `xml:"name,attr"`
+	Class   string        `xml:"classname,attr"`
+	Time    string        `xml:"time,attr"`
+	Failure *junitOutcome `xml:"failure"`
+	Error   *junitOutcome `xml:"error"`
+	Skipped *junitOutcome `xml:"skipped"`
+}
+
+// junitOutcome says why. Jenkins shows the message, GitLab only the text: the one is in
+// the other.
+type junitOutcome struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"`
+	Text    string `xml:",cdata"`
+}
+
+type junitText struct {
+	Text string `xml:",cdata"`
+}
+
+// junitHost is what the schema wants where the host is not known: the report may be
+// made anywhere.
+const junitHost = "localhost"
+
+func newJUnit(r *spec.Report) junitSuite {
+	start, end := checkSpan(r)
+	took := fmt.Sprintf("%.3f", end.Sub(start).Seconds())
+	s := junitSuite{
+		Name: checkWhole(r), Package: checkPhase,
+		Timestamp: start.Format("2006-01-02T15:04:05"), Hostname: junitHost,
+		Time: took, Properties: junitPropertiesOf(r),
+		Out: junitText{strings.Join(checkText(r), "\n")},
+	}
+	for _, c := range checksOf(r) {
+		j := junitCase{Name: c.name, Class: checkPhase + "." + checkWhole(r), Time: "0.000"}
+		if c.group == "" {
+			j.Time = took
+		} else {
+			j.Class += "." + c.group
+		}
+		s.Tests++
+		switch why := junitWhy(r, c); c.state {
+		case spec.Pass:
+		case spec.Fail:
+			j.Failure = why
+			s.Failures++
+		case spec.Skip, spec.NotJudged:
+			j.Skipped = why
+			s.Skipped++
+		case spec.Inconclusive, spec.Invalid:
+			fallthrough
+		default: // what nobody knows is no pass
+			j.Error = why
+			s.Errors++
+		}
+		s.Cases = append(s.Cases, j)
+	}
+	return s
+}
+
+func junitWhy(r *spec.Report, c check) *junitOutcome {
+	state := checkClean(string(c.state), checkNameBytes)
+	message := state + ": " + c.reason
+	if c.reason == "" {
+		message = state + ": no reason was given"
+	}
+	lines := []string{message}
+	if c.group == "" {
+		lines = append(lines, checkFindings(r.Verdict.Findings)...)
+	}
+	return &junitOutcome{Message: message, Type: state, Text: strings.Join(lines, "\n")}
+}
+
+// junitPropertiesOf says what was tested, by what, and on what.
+func junitPropertiesOf(r *spec.Report) junitProperties {
+	var p junitProperties
+	add := func(name, value string) {
+		if value != "" {
+			p.List = append(p.List, junitProperty{name, value})
+		}
+	}
+	h := checkHardwareOf(r)
+	add("verdict", checkClean(string(r.Verdict.Verdict), checkNameBytes))
+	add("run", checkClean(r.Run.ID, checkNameBytes))
+	add("aicr", checkClean(r.Run.Version, checkNameBytes))
+	add("command", checkLine(r.Run.Command))
+	add("target", checkTarget(r))
+	add("simulated", fmt.Sprint(r.Run.Target.Simulated))
+	add("model", checkClean(r.Run.Target.Model, checkNameBytes))
+	add("profile", checkClean(r.Verdict.Profile, checkNameBytes))
+	add("kept", checkLine(r.Kept))
+	add("gpus", checkMessage(strings.Join(h.GPUs, " ")))
+	for _, f := range checkFacts(r) {
+		add("fact: "+f.Name, f.Value)
+	}
+	return p
+}

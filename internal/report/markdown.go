@@ -1,11 +1,460 @@
 package report
 
 import (
-	"errors"
+	"cmp"
+	"fmt"
 	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
 
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
-// Markdown is not written yet.
-func Markdown(io.Writer, *spec.Report) error { return errors.New("not written yet") }
+// ticketBytes is what fits into a ticket: Jira takes 32,767 characters of a comment,
+// GitHub 65,536, GitLab more.
+const ticketBytes = 32_000
+
+// Markdown tells a report to whoever reads a ticket.
+func Markdown(w io.Writer, r *spec.Report) error {
+	_, err := io.WriteString(w, markdownOf(r).within(ticketBytes))
+	return err
+}
+
+// How much is listed before the rest is counted.
+const (
+	ticketRows     = 64 // of a table
+	ticketFindings = 16
+	ticketLines    = 12 // of evidence, of advice, of notes
+	ticketStalls   = shownStalls
+)
+
+// How many bytes of somebody else's text are shown.
+const (
+	ticketCell     = 300
+	ticketSentence = 1_000
+	ticketCommand  = 4_000
+)
+
+// markdownPage is a page in parts that stay whole, however little of it there is room
+// for.
+type markdownPage struct{ parts []string }
+
+func markdownOf(r *spec.Report) *markdownPage {
+	p := &markdownPage{}
+	switch {
+	case r.Comparison != nil:
+		p.comparison(r)
+	case r.Bench != nil:
+		p.judged(r.Verdict)
+		p.bench(r.Bench)
+		p.environment(r, "Environment")
+	default:
+		p.judged(r.Verdict)
+		p.stalls(r.Verdict.Stalls)
+		p.figures(r.Verdict.Figures)
+		p.notes("Notes", r.Verdict.Notes)
+		if r.Trend != nil {
+			p.notes("History", r.Trend.Lines)
+		}
+		p.environment(r, "Environment")
+	}
+	return p
+}
+
+// within is as much of the page as has room, and a sentence where that is not all.
+func (p *markdownPage) within(most int) string {
+	whole := strings.Join(p.parts, "")
+	if len(whole) <= most {
+		return whole
+	}
+	const cut = "\nCut here, since there is no more room. The html and json reports have all of it.\n"
+	var b strings.Builder
+	for _, part := range p.parts {
+		if b.Len()+len(part)+len(cut) > most {
+			break
+		}
+		b.WriteString(part)
+	}
+	if b.Len()+len(cut) > most {
+		return ""
+	}
+	return b.String() + cut
+}
+
+// add adds a part. No two lines in a row are empty.
+func (p *markdownPage) add(format string, values ...any) {
+	part := fmt.Sprintf(format, values...)
+	if n := len(p.parts); n > 0 && strings.HasSuffix(p.parts[n-1], "\n\n") {
+		part = strings.TrimLeft(part, "\n")
+	}
+	if part != "" {
+		p.parts = append(p.parts, part)
+	}
+}
+
+// heading begins a part of the page, with the line before and after it.
+func (p *markdownPage) heading(text string) { p.add("\n### %s\n\n", text) }
+
+// table writes rows whose cells are fit to be written; right marks the columns of numbers.
+func (p *markdownPage) table(head []string, right []bool, rows [][]string, most int) {
+	line := func(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
+	rules := make([]string, len(head))
+	for i := range head {
+		rules[i] = "---"
+		if right[i] {
+			rules[i] = "--:"
+		}
+	}
+	top := line(head) + "|" + strings.Join(rules, "|") + "|\n"
+	for i, row := range rows {
+		if i == most {
+			break
+		}
+		p.add("%s", top+line(row))
+		top = ""
+	}
+	p.more(len(rows), most)
+}
+
+// more says how many of a list are not shown.
+func (p *markdownPage) more(n, most int) {
+	if n > most {
+		p.add("\nand %s more, which the json report has.\n", layout.Number(float64(n-most)))
+	}
+}
+
+// list writes a line each, as set makes it.
+func (p *markdownPage) list(texts []string, set func(string) string) {
+	for i, text := range texts {
+		if i == ticketLines {
+			break
+		}
+		p.add("- %s\n", set(text))
+	}
+	p.more(len(texts), ticketLines)
+}
+
+// judged is a verdict and what it rests on.
+func (p *markdownPage) judged(v *spec.Verdict) {
+	state := prose(string(cmp.Or(v.Verdict, spec.NotJudged)), ticketCell)
+	p.add("## aicr: %s\n\n", state)
+	p.add("**%s** %s\n", state, prose(v.Reason, ticketSentence))
+	if v.Plan != "" {
+		p.add("\nJudged otherwise than it was planned: %s\n", prose(v.Plan, ticketSentence))
+	}
+	if len(v.Ledgers) > 0 {
+		p.add("\n")
+		var rows [][]string
+		for _, l := range v.Ledgers {
+			rows = append(rows, []string{proseCell(l.Name), proseCell(string(l.State)), proseCell(l.Reason)})
+		}
+		p.table([]string{"ledger", "state", "why"}, make([]bool, 3), rows, ticketRows)
+	}
+	p.expectations(v.Expectations)
+	p.findings(v.Findings)
+}
+
+// notes are sentences of somebody else's.
+func (p *markdownPage) notes(title string, all []string) {
+	if len(all) > 0 {
+		p.heading(title)
+		p.list(all, sentence)
+	}
+}
+
+func sentence(text string) string { return prose(text, ticketSentence) }
+
+func (p *markdownPage) expectations(all []spec.Expected) {
+	if len(all) == 0 {
+		return
+	}
+	p.heading("Expected")
+	var rows [][]string
+	for _, e := range all {
+		wanted := proseCell(e.Want)
+		if e.Effective != "" && e.Effective != e.Want {
+			wanted += " (" + proseCell(e.Effective) + ")"
+		}
+		if e.Note != "" {
+			wanted += "; " + proseCell(e.Note)
+		}
+		rows = append(rows, []string{proseCell(e.Name), cellOf(e.Value), cellsOf(e.Low, e.High), wanted,
+			layout.Number(float64(e.N)), proseCell(e.Unit), proseCell(string(e.State))})
+	}
+	p.table([]string{"expectation", "value", "interval", "wanted", "n", "unit", "state"},
+		[]bool{1: true, 2: true, 4: true, 6: false}, rows, ticketRows)
+}
+
+func (p *markdownPage) findings(all []spec.Finding) {
+	if len(all) == 0 {
+		return
+	}
+	p.heading("Found")
+	for i, f := range all {
+		if i == ticketFindings {
+			break
+		}
+		who := namesOf("worker", f.Workers)
+		if len(f.GPUs) > 0 {
+			who += namesOf("GPU", f.GPUs)
+		}
+		p.add("\n#### %s: %s%s (confidence %s)\n\n", prose(f.Severity, ticketCell), codeSpan(inert(f.ID, ticketCell)), who, prose(f.Confidence, ticketCell))
+		p.add("%s\n\n", prose(f.Summary, ticketSentence))
+		p.list(f.Evidence, sentence)
+		if len(f.Advice) > 0 {
+			p.add("\nDo next:\n\n")
+			p.list(f.Advice, adviceLine)
+		}
+	}
+	p.more(len(all), ticketFindings)
+}
+
+// namesOf are the names of so many things, the first few of them.
+func namesOf(of string, all []string) string {
+	const most = 8
+	var shownNames []string
+	for i, name := range all {
+		if i == most {
+			break
+		}
+		shownNames = append(shownNames, codeSpan(inert(name, ticketCell)))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	text := ", " + layout.Noun(len(all), of) + " " + strings.Join(shownNames, ", ")
+	if len(all) > most {
+		text += fmt.Sprintf(" and %d more", len(all)-most)
+	}
+	return text
+}
+
+func (p *markdownPage) stalls(all []spec.Stall) {
+	if len(all) == 0 {
+		return
+	}
+	p.heading("Stalls")
+	var rows [][]string
+	for _, s := range all[:min(len(all), ticketStalls)] {
+		who, lasted := "the fleet", stallSeconds(s.Seconds)
+		if s.Worker != "" {
+			who = "worker " + codeCell(s.Worker)
+		}
+		if s.Open {
+			lasted += ", to the end"
+		}
+		rows = append(rows, []string{strconv.Itoa(s.Episode), stallSeconds(s.At), lasted, who, codeCell(s.GPU), proseCell(strings.Join(s.By, ", "))})
+	}
+	p.table([]string{"episode", "at", "lasted", "who", "GPU", "seen by"}, []bool{0: true, 1: true, 2: true, 5: false}, rows, ticketStalls)
+	p.more(len(all), ticketStalls)
+}
+
+func stallSeconds(s float64) string {
+	if math.IsNaN(s) || math.IsInf(s, 0) {
+		return notMeasured
+	}
+	return layout.Clip(fmt.Sprintf("%.1f s", s), ticketCell)
+}
+
+func (p *markdownPage) figures(all []spec.Figure) {
+	if len(all) == 0 {
+		return
+	}
+	p.heading("Measured")
+	var rows [][]string
+	for _, f := range all {
+		rows = append(rows, []string{proseCell(f.Name), cellOf(f.Value), cellsOf(f.Low, f.High), layout.Number(float64(f.N)), proseCell(f.Unit), proseCell(f.By)})
+	}
+	p.table([]string{"figure", "value", "interval", "n", "unit", "by"}, []bool{1: true, 2: true, 3: true, 5: false}, rows, ticketRows)
+}
+
+// bench is what a load run measured.
+func (p *markdownPage) bench(b *spec.Bench) {
+	p.benchFigures("Measured", b.Figures)
+	p.benchFigures("Measured by the sentinel", b.Sentinel)
+	p.heading("Requests")
+	p.add("%s sent, %s served, %s failed, %s interrupted.\n", layout.Number(float64(b.Requests.Sent)), layout.Number(float64(b.Requests.Served)),
+		layout.Number(float64(b.Requests.Failed)), layout.Number(float64(b.Requests.Interrupted)))
+	if b.Requests.Unsent > 0 {
+		p.add("%s were due and never sent.\n", layout.Number(float64(b.Requests.Unsent)))
+	}
+	if len(b.Requests.Classes) > 0 {
+		p.add("\n")
+		var rows [][]string
+		for _, class := range slices.Sorted(maps.Keys(b.Requests.Classes)) {
+			rows = append(rows, []string{proseCell(class), layout.Number(float64(b.Requests.Classes[class]))})
+		}
+		p.table([]string{"class", "requests"}, []bool{false, true}, rows, ticketRows)
+	}
+	if len(b.Requests.Failures) > 0 {
+		p.add("\n")
+		var rows [][]string
+		for _, f := range b.Requests.Failures {
+			rows = append(rows, []string{proseCell(f.Class), httpStatus(f.Status), layout.Number(float64(f.Count)), proseCell(f.Message)})
+		}
+		p.table([]string{"failure", "status", "times", "message"}, []bool{1: true, 2: true, 3: false}, rows, ticketRows)
+	}
+	p.benchWorkers(b.Workers)
+	p.heading("Client")
+	if b.Client.Valid {
+		p.add("The client was not the limit.\n")
+	} else {
+		p.add("The client was the limit: nothing of this is a figure of the server.\n\n")
+	}
+	var why []string
+	for _, reason := range b.Client.Reasons {
+		why = append(why, strings.TrimSuffix(reason.Text+"; "+reason.Hint, "; "))
+	}
+	p.list(why, sentence)
+	p.notes("Notes", b.Notes)
+}
+
+func httpStatus(s int) string {
+	if s == 0 {
+		return ""
+	}
+	return strconv.Itoa(s)
+}
+
+func (p *markdownPage) benchFigures(title string, all []spec.BenchFigure) {
+	if len(all) == 0 {
+		return
+	}
+	p.heading(title)
+	var rows [][]string
+	for _, f := range all {
+		n := ""
+		if f.N > 0 {
+			n = layout.Number(float64(f.N))
+		}
+		rows = append(rows, []string{proseCell(f.Name), blankOr(f.Mean), blankOr(f.P50), blankOr(f.P90), blankOr(f.P99), blankOr(f.Max), n, proseCell(f.Unit)})
+	}
+	p.table([]string{"figure", "mean", "p50", "p90", "p99", "max", "n", "unit"},
+		[]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: false}, rows, ticketRows)
+}
+
+func (p *markdownPage) benchWorkers(all []spec.BenchWorker) {
+	if len(all) == 0 {
+		return
+	}
+	p.heading("Workers")
+	var rows [][]string
+	for _, w := range all {
+		rows = append(rows, []string{codeCell(w.Worker), layout.Number(float64(w.Requests)), layout.Number(float64(w.Failed)),
+			layout.Number(float64(w.Tokens)), blankOr(&w.Share), blankOr(w.TTFT50MS), blankOr(w.ITLMS)})
+	}
+	p.table([]string{"worker", "requests", "failed", "tokens", "share", "TTFT p50 (ms)", "ITL (ms)"},
+		[]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true}, rows, ticketRows)
+}
+
+// environment is what was loaded, with what, and how to do it again.
+func (p *markdownPage) environment(r *spec.Report, title string) {
+	var rows [][]string
+	told := map[string]bool{}
+	row := func(name, value string) {
+		if value != "" && !told[name] {
+			told[name] = true
+			rows = append(rows, []string{name, value})
+		}
+	}
+	row("run", codeCell(r.Run.ID))
+	row("kept in", codeCell(r.Kept))
+	row("target", codeCell(targetName(r.Run.Target)))
+	row("model", codeCell(r.Run.Target.Model))
+	if r.Run.Target.Simulated {
+		row("simulated", "yes: nothing of this was a GPU")
+	}
+	row("profile", proseCell(r.Verdict.Profile))
+	if r.Bench == nil {
+		row("load", layout.Plural(r.Verdict.Episodes, "episode")+" that count, "+loadedText(r.Verdict.LoadedS)+" of load")
+	}
+	row("start", proseCell(r.Run.Start))
+	row("end", proseCell(r.Run.End))
+	row("aicr", codeCell(r.Run.Version))
+	for _, f := range r.Facts {
+		row(proseCell(f.Name), proseCell(f.Value))
+	}
+	p.heading(title)
+	p.table([]string{"what", "value"}, make([]bool, 2), rows, ticketRows)
+	if len(r.Notes) > 0 {
+		p.add("\nOf the record:\n\n")
+		p.list(r.Notes, sentence)
+	}
+	if r.Run.Command != "" {
+		p.add("\nRun it again with:\n\n%s", codeBlock(inert(r.Run.Command, ticketCommand)))
+	}
+	if r.Kept != "" {
+		p.add("\nJudge the record again with:\n\n%s", codeBlock("aicr judge "+layout.Quoted(inert(r.Kept, ticketCommand))))
+	}
+}
+
+func loadedText(s float64) string {
+	if math.IsNaN(s) || s < 0 || s > 1e9 {
+		return "an unknown time"
+	}
+	return layout.Loaded(s)
+}
+
+// comparison is what two runs say of each other.
+func (p *markdownPage) comparison(r *spec.Report) {
+	c := r.Comparison
+	says := prose(strings.ToUpper(c.Says), ticketCell)
+	p.add("## aicr: %s\n\n", says)
+	p.add("**%s** %s\n\n", says, prose(c.Reason, ticketSentence))
+	var rows [][]string
+	for _, f := range c.Figures {
+		rows = append(rows, []string{proseCell(f.Name), cellOf(f.First), cellOf(f.Second), ratioText(f.Ratio), ratioInterval(f.Low, f.High), proseCell(f.Unit), proseCell(f.Says)})
+	}
+	p.table([]string{"figure", "first", "second", "ratio", "interval", "unit", "the second is"},
+		[]bool{1: true, 2: true, 3: true, 4: true, 6: false}, rows, ticketRows)
+	if c.Together > 0 {
+		p.add("\nThe ratio is the second to the first. The intervals hold together with %.0f %%, each with %.1f %%.\n", 100*c.Together, 100*c.Each)
+	}
+	if len(c.Runs) > 0 {
+		p.heading("Runs")
+		rows = nil
+		for i, s := range c.Runs {
+			rows = append(rows, []string{[]string{"first", "second"}[min(i, 1)], codeCell(s.Run), proseCell(string(s.Verdict)), strconv.Itoa(s.Episodes), loadedText(s.LoadedS), strconv.Itoa(s.Stalls)})
+		}
+		p.table([]string{"which", "run", "verdict", "episodes that count", "load", "stalls"}, []bool{3: true, 4: true, 5: true}, rows, ticketRows)
+	}
+	p.notes("Notes", c.Notes)
+	p.findings(r.Verdict.Findings)
+	if r.Against != nil {
+		p.environment(r.Against, "Environment of the first")
+	}
+	p.environment(r, "Environment of the second")
+}
+
+const notMeasured = "not measured"
+
+// cellOf is a number, which may not have been measured.
+func cellOf(v *float64) string {
+	if !isMeasured(v) {
+		return notMeasured
+	}
+	return layout.Clip(layout.Number(*v), ticketCell)
+}
+
+// blankOr is a number in a table in which not every figure has every column.
+func blankOr(v *float64) string {
+	if !isMeasured(v) {
+		return ""
+	}
+	return layout.Clip(layout.Number(*v), ticketCell)
+}
+
+// cellsOf is an interval.
+func cellsOf(low, high *float64) string {
+	if !isMeasured(low) || !isMeasured(high) {
+		return ""
+	}
+	return cellOf(low) + " to " + cellOf(high)
+}
+
+// isMeasured reports whether something was measured.
+func isMeasured(v *float64) bool { return v != nil && !math.IsNaN(*v) && !math.IsInf(*v, 0) }

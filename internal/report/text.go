@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"aicr/internal/report/layout"
@@ -17,10 +20,13 @@ func Text(w io.Writer, r *spec.Report) error { return TextIn(layout.Palette{})(w
 // TextIn is Text in colour.
 func TextIn(paint layout.Palette) func(io.Writer, *spec.Report) error {
 	return func(w io.Writer, r *spec.Report) error {
-		t := &textPage{v: r.Verdict, Page: layout.Page{Palette: paint}}
-		if r.Comparison != nil {
+		t := &textPage{layout.Page{Palette: paint}}
+		switch {
+		case r.Comparison != nil:
 			t.comparison(r.Comparison)
-		} else {
+		case r.Bench != nil:
+			t.bench(r)
+		default:
 			t.run(r)
 		}
 		_, err := w.Write(t.Bytes())
@@ -28,25 +34,83 @@ func TextIn(paint layout.Palette) func(io.Writer, *spec.Report) error {
 	}
 }
 
+// Line is a report in one line, however long. A FAIL names whom it is about.
+func Line(r *spec.Report) string {
+	if c := r.Comparison; c != nil {
+		return layout.Clean(layout.Clip(strings.ToUpper(c.Says)+"  "+comparedReason(c), longestLine))
+	}
+	v := r.Verdict
+	text := string(v.Verdict) + "  " + v.Reason
+	if names := unnamed(v); len(names) > 0 {
+		text = layout.Clip(text, longestLine/2) + " (" + workersNamed(names) + ")"
+	}
+	return layout.Clean(layout.Clip(text, longestLine))
+}
+
+// longestLine is how many bytes of somebody else's text Line shows.
+const longestLine = 4000
+
+// namedWorkers finds the workers that a reason names.
+var namedWorkers = regexp.MustCompile(`\bworkers? ([^\s,;:]+(?:(?:, | and )[^\s,;:]+)*)`)
+
+// unnamed lists the workers that a FAIL is about and that its reason does not name.
+func unnamed(v *spec.Verdict) []string {
+	if v.Verdict != spec.Fail {
+		return nil
+	}
+	var named, names []string
+	for _, m := range namedWorkers.FindAllStringSubmatch(v.Reason, -1) {
+		named = append(named, strings.Split(strings.ReplaceAll(m[1], " and ", ", "), ", ")...)
+	}
+	for _, f := range v.Findings {
+		if f.Severity != spec.SeverityFail {
+			continue
+		}
+		for _, w := range f.Workers {
+			if !slices.Contains(named, w) {
+				named, names = append(named, w), append(names, w)
+			}
+		}
+	}
+	return names
+}
+
+// workersNamed names some of them.
+func workersNamed(names []string) string {
+	return layout.Noun(len(names), "worker") + " " + layout.Some(names, shownNames)
+}
+
+// How many of a list the text shows. The json format has them all.
+const (
+	shownNames    = 12
+	shownStalls   = 12
+	shownEvidence = 12
+)
+
+// textPage is a Page that knows what is told.
+type textPage struct{ layout.Page }
+
 // run tells of one run.
 func (t *textPage) run(r *spec.Report) {
 	v := r.Verdict
-	t.Line(0, t.State(v.Verdict)(string(v.Verdict))+"  ", v.Reason)
+	t.verdict(v)
+	if r.Kept != "" && r.Run.Start != "" && r.Run.End == "" {
+		t.Line(2, "", "not ended: the run began at "+r.Run.Start+" and its record has no end, so that it was killed or still runs; this is what it says so far")
+	}
 	if v.Plan != "" {
 		t.Line(2, "", "judged otherwise than it was planned: "+v.Plan)
 	}
-	t.ledgers()
-	t.expectations()
-	t.findings()
-	t.stalls()
-	t.figures()
-	t.tests()
-	t.notes()
+	t.ledgers(v.Ledgers)
+	t.expectations(v.Expectations)
+	t.findings(v.Findings)
+	t.stalls(v.Stalls)
+	t.figures(v.Figures)
+	t.tests(v.Tests)
+	t.notes(v.Notes, r.Notes)
 	t.Blank()
 	t.Line(2, "", fmt.Sprintf("%s, %s of load, profile %s", layout.Plural(v.Episodes, "episode"), layout.Loaded(v.LoadedS), v.Profile))
-	if r.Kept != "" {
-		t.Line(2, "", "kept in "+r.Kept+"; judge it again with: aicr judge "+layout.Quoted(r.Kept))
-	}
+	t.target(r.Run.Target)
+	t.kept(r.Kept)
 	if r.Trend != nil {
 		for _, line := range r.Trend.Lines {
 			t.Line(2, "history: ", line)
@@ -54,45 +118,69 @@ func (t *textPage) run(r *spec.Report) {
 	}
 }
 
-// Line is a report in one line.
-func Line(r *spec.Report) string {
-	if c := r.Comparison; c != nil {
-		return strings.ToUpper(c.Says) + "  " + layout.Clean(c.Runs[1].Run+": "+c.Reason)
+// target says what was loaded, as far as it is known.
+func (t *textPage) target(of spec.Target) {
+	text := of.Model + of.URL
+	switch {
+	case of.Simulated:
+		text = fmt.Sprintf("a simulated fleet, %s, seed %d", layout.Clip(of.Scenario, longestPath), of.Seed)
+	case of.Model != "" && of.URL != "":
+		text = layout.Clip(of.Model, longestPath) + " at " + of.URL
 	}
-	return string(r.Verdict.Verdict) + "  " + layout.Clean(r.Verdict.Reason)
+	if text != "" {
+		t.Line(2, "target: ", text)
+	}
 }
 
-type textPage struct {
-	layout.Page
-	v *spec.Verdict
+// kept says where the run is, and what can be done with it.
+func (t *textPage) kept(dir string) {
+	if dir == "" {
+		return
+	}
+	kept, judge := "kept in "+dir, "judge it again with: aicr judge "+layout.Quoted(dir)
+	if one := kept + "; " + judge; layout.Width(one) <= layout.Columns-2 {
+		t.Line(2, "", one)
+	} else {
+		t.Line(2, "", kept)
+		t.Line(2, "", judge)
+	}
+	t.Line(2, "", "see it with: aicr report "+layout.Quoted(dir)+" --report html=report.html")
 }
 
-func (t *textPage) ledgers() {
+// verdict is the answer.
+func (t *textPage) verdict(v *spec.Verdict) {
+	t.Line(0, t.State(v.Verdict)(word(string(v.Verdict)))+"  ", v.Reason)
+}
+
+// word makes a short word fit for a head.
+func word(text string) string { return layout.Clean(layout.Clip(text, 16)) }
+
+// painted colours a cell by the state that it names.
+func (t *textPage) painted(cell string) func(string) string { return t.State(spec.State(cell)) }
+
+func (t *textPage) ledgers(all []spec.Ledger) {
+	if len(all) == 0 {
+		return
+	}
 	t.Blank()
-	for _, l := range t.v.Ledgers {
-		t.Line(2, fmt.Sprintf("%-11s %s  ", l.Name, t.State(l.State)(fmt.Sprintf("%-12s", l.State))), l.Reason)
+	var rows []layout.Row
+	for _, l := range all {
+		rows = append(rows, layout.Row{Cells: []string{l.Name, string(l.State), l.Reason}})
 	}
+	t.Table([]layout.Column{{}, {Paint: t.painted}, {}}, rows)
 }
 
-func (t *textPage) expectations() {
-	if len(t.v.Expectations) == 0 {
+func (t *textPage) expectations(all []spec.Expected) {
+	if len(all) == 0 {
 		return
 	}
 	t.Title("Expected")
-	if t.unmeasured() {
-		return
-	}
-	rows := [][]string{{"", "value", "interval", "n", "unit", ""}}
-	for _, e := range t.v.Expectations {
-		rows = append(rows, []string{e.Name, optional(e.Value), interval(e.Low, e.High), layout.Number(float64(e.N)), e.Unit,
-			t.State(e.State)(string(e.State))})
-	}
-	for i, row := range layout.Aligned(rows, []bool{1: true, 2: true, 3: true, 5: false}) {
-		fmt.Fprintf(t, "%s\n", row)
-		if i == 0 {
-			continue
+	var rows []layout.Row
+	var unjudged []string
+	for _, e := range all {
+		if e.Value == nil && e.State == spec.NotJudged {
+			unjudged = append(unjudged, e.Name)
 		}
-		e := t.v.Expectations[i-1]
 		wanted := "wanted " + e.Want
 		if e.Effective != "" && e.Effective != e.Want {
 			wanted += " (" + e.Effective + ")"
@@ -100,29 +188,21 @@ func (t *textPage) expectations() {
 		if e.Note != "" {
 			wanted += "; " + e.Note
 		}
-		t.Line(6, "", wanted)
+		rows = append(rows, layout.Row{Cells: []string{e.Name, optional(e.Value), interval(e.Low, e.High), count(e.N), e.Unit, string(e.State)}, Below: wanted})
 	}
+	if len(unjudged) == len(all) {
+		t.Line(2, "", "not measured: "+layout.Some(unjudged, shownNames))
+		return
+	}
+	t.Table([]layout.Column{{}, {Head: "value", Right: true}, {Head: "interval", Right: true}, {Head: "n", Right: true}, {Head: "unit"}, {Paint: t.painted}}, rows)
 }
 
-// unmeasured tells in a line that nothing of what was expected was measured.
-func (t *textPage) unmeasured() bool {
-	var names []string
-	for _, e := range t.v.Expectations {
-		if e.Value != nil {
-			return false
-		}
-		names = append(names, e.Name)
-	}
-	t.Line(2, "", "not measured: "+strings.Join(names, ", "))
-	return true
-}
-
-func (t *textPage) findings() {
-	if len(t.v.Findings) == 0 {
+func (t *textPage) findings(all []spec.Finding) {
+	if len(all) == 0 {
 		return
 	}
 	t.Title("Found")
-	for _, f := range t.v.Findings {
+	for _, f := range all {
 		colour := t.Yellow
 		switch f.Severity {
 		case spec.SeverityFail:
@@ -130,75 +210,72 @@ func (t *textPage) findings() {
 		case spec.SeverityNote:
 			colour = t.Cyan
 		}
-		who := ""
-		if n := len(f.Workers); n > 0 {
-			who = ", " + layout.Noun(n, "worker") + " " + strings.Join(f.Workers, ", ")
+		about := f.ID
+		if len(f.Workers) > 0 {
+			about += ", " + workersNamed(f.Workers)
 		}
-		t.Line(2, colour(fmt.Sprintf("%-7s", f.Severity))+" ", fmt.Sprintf("%s%s (confidence %s)", f.ID, who, f.Confidence))
-		t.Line(10, "", f.Summary)
-		if len(f.GPUs) > 0 {
-			t.Line(10, layout.Noun(len(f.GPUs), "GPU")+" ", strings.Join(f.GPUs, ", "))
+		t.Line(2, colour(fmt.Sprintf("%-7s", word(f.Severity)))+" ", fmt.Sprintf("%s (confidence %s)", about, f.Confidence))
+		if f.Summary != "" {
+			t.Line(10, "", f.Summary)
 		}
-		for _, e := range f.Evidence {
+		if n := len(f.GPUs); n > 0 {
+			t.Line(10, layout.Noun(n, "GPU")+" ", layout.Some(f.GPUs, shownNames))
+		}
+		for _, e := range f.Evidence[:min(len(f.Evidence), shownEvidence)] {
 			t.Line(10, "- ", e)
 		}
+		t.more(10, len(f.Evidence)-shownEvidence)
 		for _, a := range f.Advice {
-			t.Line(10, "→ ", a)
+			t.Line(10, "advice: ", a)
 		}
 	}
 }
 
-// shownStalls is how many stalls the text lists.
-const shownStalls = 12
+// more says that there are some that were not shown.
+func (t *textPage) more(indent, n int) {
+	if n > 0 {
+		t.Line(indent, "", fmt.Sprintf("and %d more: the json format has them all", n))
+	}
+}
 
-func (t *textPage) stalls() {
-	if len(t.v.Stalls) == 0 {
+func (t *textPage) stalls(all []spec.Stall) {
+	if len(all) == 0 {
 		return
 	}
 	t.Title("Stalls")
-	rows := [][]string{}
-	for i, s := range t.v.Stalls {
-		if i == shownStalls {
-			break
-		}
-		who, lasted := "the fleet", fmt.Sprintf("%.1f s", s.Seconds)
+	var rows []layout.Row
+	for _, s := range all[:min(len(all), shownStalls)] {
+		who, lasted := "the fleet", optional(&s.Seconds)+" s"
 		if s.Worker != "" {
-			who = "worker " + s.Worker
+			who = s.Worker
 		}
 		if s.Open {
 			lasted += ", to the end"
 		}
-		rows = append(rows, []string{fmt.Sprintf("episode %d", s.Episode), fmt.Sprintf("at %.1f s", s.At), lasted, who, s.GPU, strings.Join(s.By, ", ")})
+		rows = append(rows, layout.Row{Cells: []string{strconv.Itoa(s.Episode), optional(&s.At) + " s", lasted, who, s.GPU, strings.Join(s.By, ", ")}})
 	}
-	t.Table(rows, make([]bool, 5))
-	if more := len(t.v.Stalls) - shownStalls; more > 0 {
-		t.Line(2, "", fmt.Sprintf("and %d more: -o json has them all", more))
-	}
+	t.Table([]layout.Column{{Head: "episode", Right: true}, {Head: "at", Right: true}, {Head: "lasted"}, {Head: "worker"}, {Head: "GPU"}, {Head: "seen by"}}, rows)
+	t.more(2, len(all)-shownStalls)
 }
 
-func (t *textPage) figures() {
-	if len(t.v.Figures) == 0 {
+func (t *textPage) figures(all []spec.Figure) {
+	if len(all) == 0 {
 		return
 	}
 	t.Title("Measured")
-	rows := [][]string{{"", "value", "interval", "n", "unit"}}
-	for _, f := range t.v.Figures {
-		rows = append(rows, []string{f.Name, optional(f.Value), interval(f.Low, f.High), layout.Number(float64(f.N)), f.Unit})
+	var rows []layout.Row
+	for _, f := range all {
+		rows = append(rows, layout.Row{Cells: []string{f.Name, optional(f.Value), interval(f.Low, f.High), count(f.N), f.Unit}, Below: f.By})
 	}
-	for i, row := range layout.Aligned(rows, []bool{1: true, 2: true, 3: true, 4: false}) {
-		fmt.Fprintf(t, "%s\n", row)
-		if i > 0 && t.v.Figures[i-1].By != "" {
-			t.Line(6, "", t.v.Figures[i-1].By)
-		}
-	}
+	t.Table([]layout.Column{{}, {Head: "value", Right: true}, {Head: "interval", Right: true}, {Head: "n", Right: true}, {Head: "unit"}}, rows)
 }
 
-func (t *textPage) tests() {
-	if len(t.v.Tests) == 0 {
+func (t *textPage) tests(all []spec.Walk) {
+	if len(all) == 0 {
 		return
 	}
 	t.Title("Sequential tests")
-	for _, w := range t.v.Tests {
+	for _, w := range all {
 		t.Line(2, "", WalkLine(w, 40))
 	}
 }
@@ -209,54 +286,74 @@ func WalkLine(w spec.Walk, width int) string {
 	if n := len(w.Values); n > 0 {
 		at = w.Values[n-1]
 	}
-	return fmt.Sprintf("%-11s good at %s %s bad at %s, now %s", w.Ledger, Signed(w.Low), walkBar(w, width), Signed(w.High), Signed(at))
+	return fmt.Sprintf("%-11s good at %s %s bad at %s, now %s", w.Ledger, Signed(w.Low), walkBar(w, at, width), Signed(w.High), Signed(at))
 }
 
 // Signed is a number with its sign.
 func Signed(v float64) string {
-	if math.IsNaN(v) {
-		return "–"
+	switch {
+	case math.IsNaN(v):
+		return "not known"
+	case math.Abs(v) >= 1e6:
+		return fmt.Sprintf("%+.3g", v)
 	}
 	return fmt.Sprintf("%+.2f", v)
 }
 
 // walkBar draws where a test is between its bounds.
-func walkBar(w spec.Walk, width int) string {
-	line := []rune(strings.Repeat("·", width))
-	place := func(v float64) int {
-		share := (v - w.Low) / (w.High - w.Low)
-		return min(width-1, int(max(0, share)*float64(width)))
-	}
+func walkBar(w spec.Walk, at float64, width int) string {
 	if !(w.High > w.Low) || width < 1 {
 		return ""
 	}
-	line[place(0)] = '|'
-	if n := len(w.Values); n > 0 && !math.IsNaN(w.Values[n-1]) {
-		line[place(w.Values[n-1])] = '●'
+	line := []rune(strings.Repeat("·", width))
+	mark := func(v float64, r rune) {
+		share := (v - w.Low) / (w.High - w.Low)
+		if !math.IsNaN(share) {
+			line[int(min(max(share*float64(width), 0), float64(width-1)))] = r
+		}
 	}
+	mark(0, '|')
+	mark(at, '●')
 	return "[" + string(line) + "]"
 }
 
-func (t *textPage) notes() {
-	if len(t.v.Notes) == 0 {
+// notes are those of who judged, and of who read the record.
+func (t *textPage) notes(lists ...[]string) {
+	all := slices.Concat(lists...)
+	if len(all) == 0 {
 		return
 	}
 	t.Title("Notes")
-	for _, n := range t.v.Notes {
+	for _, n := range all {
 		t.Line(2, "- ", n)
 	}
 }
 
+// optional is a number that may not have been measured.
 func optional(v *float64) string {
-	if v == nil {
+	switch {
+	case v == nil || math.IsNaN(*v):
 		return "not measured"
+	case math.IsInf(*v, 0):
+		return "infinite"
 	}
 	return layout.Number(*v)
 }
 
-func interval(low, high *float64) string {
-	if low == nil || high == nil {
-		return ""
+func count[N int | int64](n N) string { return layout.Number(float64(n)) }
+
+// interval is one that may be open at an end.
+func interval(low, high *float64) string { return intervalOf(low, high, optional) }
+
+func intervalOf(low, high *float64, text func(*float64) string) string {
+	known := func(v *float64) bool { return v != nil && !math.IsNaN(*v) && !math.IsInf(*v, 0) }
+	switch {
+	case known(low) && known(high):
+		return text(low) + " to " + text(high)
+	case known(low):
+		return "from " + text(low)
+	case known(high):
+		return "up to " + text(high)
 	}
-	return layout.Number(*low) + " to " + layout.Number(*high)
+	return ""
 }

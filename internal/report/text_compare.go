@@ -1,48 +1,71 @@
 package report
 
 import (
+	"fmt"
+	"math"
+	"strings"
+
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
-	"fmt"
 )
 
-// comparison is a comparison for a person.
+// comparison tells of two runs.
 func (t *textPage) comparison(c *spec.Comparison) {
-	word := map[string]string{spec.IsBetter: t.Green("BETTER"), spec.IsWorse: t.Red("WORSE"), spec.IsMixed: t.Yellow("MIXED"), spec.CannotTell: t.Yellow("CANNOT TELL")}[c.Says]
-	t.Line(0, word+"  ", fmt.Sprintf("%s: %s", c.Runs[1].Run, c.Reason))
+	t.Line(0, t.comparedColour(c.Says)(word(strings.ToUpper(c.Says)))+"  ", comparedReason(c))
+	if len(c.Figures) > 0 {
+		t.Blank()
+		var rows []layout.Row
+		for _, f := range c.Figures {
+			rows = append(rows, layout.Row{Cells: []string{f.Name, optional(f.First), optional(f.Second), ratioText(f.Ratio), ratioInterval(f.Low, f.High), f.Unit, f.Says}})
+		}
+		t.Table([]layout.Column{{}, {Head: "first", Right: true}, {Head: "second", Right: true}, {Head: "ratio", Right: true},
+			{Head: "interval", Right: true}, {Head: "unit"}, {Paint: t.comparedColour}}, rows)
+	}
 	t.Blank()
-	rows := [][]string{{"", "first", "second", "ratio", "interval", "unit", ""}}
-	for _, f := range c.Figures {
-		rows = append(rows, []string{f.Name, optional(f.First), optional(f.Second), ratioText(f.Ratio), ratioInterval(f.Low, f.High), f.Unit, f.Says})
+	for i, s := range c.Runs[:min(2, len(c.Runs))] {
+		t.Line(2, []string{"first   ", "second  "}[i], fmt.Sprintf("%s: %s, %s that counted, %s of load, %s", layout.Clip(s.Run, longestPath), s.Verdict,
+			layout.Plural(s.Episodes, "episode"), layout.Loaded(s.LoadedS), layout.Plural(s.Stalls, "stall")))
 	}
-	for _, line := range layout.Aligned(rows, []bool{1: true, 2: true, 3: true, 4: true, 6: false}) {
-		fmt.Fprintf(t, "%s\n", line)
+	t.Line(2, "", fmt.Sprintf("the intervals hold together with %s %%, each with %s %%", percent(c.Together), percent(c.Each)))
+	if len(c.Runs) == 2 {
+		t.Line(2, "", "see them with: aicr report "+layout.Quoted(c.Runs[0].Run)+" "+layout.Quoted(c.Runs[1].Run)+" --report html=report.html")
 	}
-	t.Blank()
-	for i, s := range c.Runs {
-		t.Line(2, []string{"first   ", "second  "}[i], fmt.Sprintf("%s: %s, %s that count, %s of load, %s", s.Run, s.Verdict, layout.Plural(s.Episodes, "episode"), layout.Loaded(s.LoadedS), layout.Plural(s.Stalls, "stall")))
-	}
-	t.Line(2, "", fmt.Sprintf("the intervals hold together with %.0f %%, each with %.1f %%", 100*c.Together, 100*c.Each))
-	t.Title("Notes")
-	for _, n := range c.Notes {
-		t.Line(2, "- ", n)
-	}
+	t.notes(c.Notes)
 }
 
+// comparedReason is why, with the run that it is said of.
+func comparedReason(c *spec.Comparison) string {
+	if len(c.Runs) < 2 {
+		return c.Reason
+	}
+	return layout.Clip(c.Runs[1].Run, longestPath) + ": " + c.Reason
+}
+
+// longestPath is how many bytes of a run's path are shown where more is told behind it.
+const longestPath = 800
+
+// comparedColour is how what a comparison says is shown.
+func (t *textPage) comparedColour(says string) func(string) string {
+	switch says {
+	case spec.IsBetter:
+		return t.Green
+	case spec.IsWorse:
+		return t.Red
+	}
+	return t.Yellow
+}
+
+// percent is a share in hundredths, with no more places than it has.
+func percent(share float64) string { return fmt.Sprintf("%.3g", 100*share) }
+
 func ratioText(v *float64) string {
-	if v == nil {
-		return "–"
+	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
+		return "none"
+	}
+	if *v >= 1e6 {
+		return layout.Number(*v)
 	}
 	return fmt.Sprintf("%.3f", *v)
 }
 
-func ratioInterval(low, high *float64) string {
-	if low == nil && high == nil {
-		return ""
-	}
-	top := "∞"
-	if high != nil {
-		top = ratioText(high)
-	}
-	return ratioText(low) + " to " + top
-}
+func ratioInterval(low, high *float64) string { return intervalOf(low, high, ratioText) }

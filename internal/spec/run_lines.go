@@ -61,10 +61,7 @@ type lineTeller struct {
 
 func (t *lineTeller) more() bool { return len(t.mistakes) < mostToldFile }
 
-func (t *lineTeller) take(d *document) {
-	d.mistakes.sort()
-	t.mistakes = append(t.mistakes, d.mistakes...)
-}
+func (t *lineTeller) take(d *document) { t.mistakes = append(t.mistakes, d.sorted()...) }
 
 func (t *lineTeller) wrong(line int, text, hint string) {
 	t.mistakes = append(t.mistakes, Mistake{Line: line, Column: 1, Text: text, Hint: hint})
@@ -78,6 +75,12 @@ func (t *lineTeller) err() error {
 		t.mistakes = append(t.mistakes[:mostToldFile:mostToldFile], Mistake{Line: t.mistakes[mostToldFile-1].Line, Column: 1, Text: "the rest is not told"})
 	}
 	return &BadFile{t.file, t.mistakes}
+}
+
+// sorted is all that was wrong, in order.
+func (d *document) sorted() Mistakes {
+	d.mistakes.sort()
+	return d.mistakes
 }
 
 // in is all that was wrong with a file, or nil.

@@ -213,28 +213,44 @@ func episodeNumbers(files fs.FS) ([]int, error) {
 	return numbers, errors.Join(wrong...)
 }
 
-// Episode reads one of Numbers. The error, if any, joins a BadFile for each file
-// that is wrong.
+// Episode reads one of Numbers, whole. The error, if any, joins a BadFile for each
+// file that is wrong.
 func (r *RecordedRun) Episode(number int) (*EpisodeRecord, error) {
-	dir := fmt.Sprintf("episodes/%03d", number)
 	if !slices.Contains(r.numbers, number) {
-		return nil, badFile(dir, "is missing", "")
+		return nil, badFile(episodeDir(number), "is missing", "")
 	}
 	var e EpisodeRecord
 	var requests, series error
-	summary := r.readSummary(path.Join(dir, "episode.json"), number, &e.Episode)
-	e.Requests, requests = readRequests(r.files, path.Join(dir, "requests.jsonl"), e.Episode.Requests.Sent+e.Episode.Sentinel.Sent)
-	e.Series, series = readSeries(r.files, path.Join(dir, "series.jsonl"), summary == nil && len(e.Episode.Samples) == 0)
+	summary := r.readSummary(number, &e.Episode)
+	e.Requests, requests = gathered(requestsFile(r.files, number), e.Episode.Requests.Sent+e.Episode.Sentinel.Sent)
+	e.Series, series = gathered(seriesFile(r.files, number, summary == nil && len(e.Episode.Samples) == 0), 0)
 	if err := errors.Join(summary, requests, series); err != nil {
 		return nil, err
 	}
-	if err := agree(path.Join(dir, "episode.json"), &e); err != nil {
+	var sent requestSums
+	for i := range e.Requests {
+		sent.add(&e.Requests[i])
+	}
+	told := sampleSums{}
+	for i := range e.Series {
+		told.add(&e.Series[i])
+	}
+	err := disagreement(number, func(d *document) {
+		sent.agree(d, &e.Episode)
+		told.agree(d, &e.Episode)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return &e, nil
 }
 
-func (r *RecordedRun) readSummary(name string, number int, e *Episode) error {
+func episodeDir(number int) string { return fmt.Sprintf("episodes/%03d", number) }
+
+func summaryFile(number int) string { return path.Join(episodeDir(number), "episode.json") }
+
+func (r *RecordedRun) readSummary(number int, e *Episode) error {
+	name := summaryFile(number)
 	data, err := readWhole(r.files, name, "an episode is whole or not there: take its folder away, or bring the file back")
 	if err != nil {
 		return err
@@ -262,32 +278,49 @@ func (r *RecordedRun) readSummary(name string, number int, e *Episode) error {
 	return d.in(name)
 }
 
-// agree holds what an episode sums up against what it sums up.
-func agree(name string, e *EpisodeRecord) error {
+// disagreement is where an episode does not sum up what it should.
+func disagreement(number int, agree func(*document)) error {
 	d := emptyDocument()
-	var closed, sentinel RequestCounts
-	for i := range e.Requests {
-		if q := &e.Requests[i]; q.Lane == laneSentinel {
-			sentinel.add(q)
-		} else {
-			closed.add(q)
-		}
+	agree(d)
+	for i := range d.mistakes {
+		d.mistakes[i].Line = 0
+		d.mistakes[i].Text = d.mistakes[i].Path + ": " + d.mistakes[i].Text
 	}
-	d.counts("requests", e.Episode.Requests, closed)
-	d.counts("sentinel", e.Episode.Sentinel, sentinel)
+	return d.in(summaryFile(number))
+}
 
-	said, found := map[string]SampleCount{}, map[string]SampleCount{}
-	for _, c := range e.Episode.Samples {
-		said[c.Source] = c
+// requestSums is what an episode sums its requests up to.
+type requestSums struct{ closed, sentinel RequestCounts }
+
+func (c *requestSums) add(q *Request) {
+	if q.Lane == laneSentinel {
+		c.sentinel.add(q)
+	} else {
+		c.closed.add(q)
 	}
-	for i := range e.Series {
-		s := &e.Series[i]
-		c := found[s.Source]
-		c.Source, c.Expected = s.Source, c.Expected+1
-		if s.Gap != "" {
-			c.Missing++
-		}
-		found[s.Source] = c
+}
+
+func (c *requestSums) agree(d *document, e *Episode) {
+	d.counts("requests", e.Requests, c.closed)
+	d.counts("sentinel", e.Sentinel, c.sentinel)
+}
+
+// sampleSums is what an episode sums its samples up to, by their source.
+type sampleSums map[string]SampleCount
+
+func (found sampleSums) add(s *Sample) {
+	c := found[s.Source]
+	c.Source, c.Expected = s.Source, c.Expected+1
+	if s.Gap != "" {
+		c.Missing++
+	}
+	found[s.Source] = c
+}
+
+func (found sampleSums) agree(d *document, e *Episode) {
+	said := map[string]SampleCount{}
+	for _, c := range e.Samples {
+		said[c.Source] = c
 	}
 	for _, source := range sources() {
 		if said[source] != found[source] {
@@ -295,11 +328,6 @@ func agree(name string, e *EpisodeRecord) error {
 				said[source].Expected, source, said[source].Missing, found[source].Expected, found[source].Missing), "")
 		}
 	}
-	for i := range d.mistakes {
-		d.mistakes[i].Line = 0
-		d.mistakes[i].Text = d.mistakes[i].Path + ": " + d.mistakes[i].Text
-	}
-	return d.in(name)
 }
 
 const (
@@ -343,35 +371,6 @@ func (d *document) counts(path string, said, found RequestCounts) {
 
 func sources() []string {
 	return []string{SourceWorker, SourceGPU, SourceNode, SourceFrontend, SourceClient}
-}
-
-// readRequests reads requests.jsonl, of about so many lines. There are many of
-// them, so that one is looked at closely only when the quick look finds it wrong.
-func readRequests(files fs.FS, name string, about int) ([]Request, error) {
-	in, err := openEither(files, &name)
-	if err != nil {
-		return nil, err
-	}
-	defer in.close()
-	all := make([]Request, 0, max(0, min(about, 1<<20)))
-	t := &lineTeller{file: name}
-	quick := newQuickLook()
-	for t.more() {
-		line, ok := in.whole(t)
-		if !ok {
-			break
-		}
-		q := unsaidRequest()
-		if !quick.read(line, &q) || q.wrong() != "" {
-			q = Request{}
-			t.take(closeLook(line, in.line, &q))
-		}
-		all = append(all, q)
-	}
-	if in.line == 0 && len(t.mistakes) == 0 {
-		return nil, badFile(name, "is empty", "an episode in which nothing was sent is none")
-	}
-	return all, t.err()
 }
 
 // What no line says. What still has it after decoding was not there, and cannot be.
@@ -444,36 +443,6 @@ func closeLook(line []byte, number int, q *Request) *document {
 		d.wrong(field, fmt.Sprintf("%d cannot be", reflect.Indirect(reflect.ValueOf(*q).Field(jsonNames(reflect.TypeFor[Request]()).index[field])).Int()), "")
 	}
 	return d
-}
-
-// readSeries reads series.jsonl. It may be empty where nobody was observed.
-func readSeries(files fs.FS, name string, mayBeEmpty bool) ([]Sample, error) {
-	in, err := openEither(files, &name)
-	if err != nil {
-		return nil, err
-	}
-	defer in.close()
-	var all []Sample
-	t := &lineTeller{file: name}
-	quick := newQuickLook()
-	for t.more() {
-		line, ok := in.whole(t)
-		if !ok {
-			break
-		}
-		s := Sample{T: unsaid, Name: unsaidText}
-		if !quick.read(line, &s) || s.Name == unsaidText || s.Client != nil || s.wrong() {
-			s = Sample{}
-			d := decodeJSON(line, in.line, &s)
-			d.checkSample(&s)
-			t.take(d)
-		}
-		all = append(all, s)
-	}
-	if in.line == 0 && len(t.mistakes) == 0 && !mayBeEmpty {
-		return nil, badFile(name, "is empty", "episode.json says that there were samples")
-	}
-	return all, t.err()
 }
 
 // wrong reports whether a sample cannot be.

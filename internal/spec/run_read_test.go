@@ -90,7 +90,8 @@ func zipped(t testing.TB, text string) string {
 	return b.String()
 }
 
-// readAll reads a run with all its episodes.
+// readAll reads a run with all its episodes, whole and as a stream, which must say the
+// same.
 func readAll(files fs.FS) (*spec.RecordedRun, []*spec.EpisodeRecord, error) {
 	r, err := spec.ReadRun(files)
 	if err != nil {
@@ -99,6 +100,9 @@ func readAll(files fs.FS) (*spec.RecordedRun, []*spec.EpisodeRecord, error) {
 	var all []*spec.EpisodeRecord
 	for _, number := range r.Numbers() {
 		e, err := r.Episode(number)
+		if differs := streamDiffers(r, number, e, err); differs != nil {
+			return nil, nil, differs
+		}
 		if err != nil {
 			return nil, nil, err
 		}

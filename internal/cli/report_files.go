@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"aicr/internal/report"
+	"aicr/internal/report/layout"
+	"aicr/internal/spec"
+)
+
+// reportFlags is --report, of every command that has something to report.
+type reportFlags struct{ wanted []string }
+
+func (o *reportFlags) define(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.wanted, "report", nil,
+		"write a report too, as `FORMAT=FILE`: "+strings.Join(formatNames(false), ", ")+"; the file - is standard output, in place of the text; may be given again")
+}
+
+// completesReports offers the formats.
+func completesReports(cmd *cobra.Command) {
+	var all []cobra.Completion
+	for _, f := range report.Formats() {
+		all = append(all, cobra.CompletionWithDesc(f.Name+"=", f.Summary))
+	}
+	_ = cmd.RegisterFlagCompletionFunc("report", cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoSpace))
+}
+
+func formatNames(two bool) (names []string) {
+	for _, f := range report.Formats() {
+		if !two || f.Two {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// reportFile is a report that was asked for.
+type reportFile struct {
+	report.Format
+	path string
+}
+
+// standardOutput is the file that is none.
+const standardOutput = "-"
+
+// check finds what is wrong with --report, beside -o.
+func (o *reportFlags) check(output string, runs int) ([]reportFile, error) {
+	var files []reportFile
+	var wrong []error
+	bad := func(hint, format string, args ...any) { wrong = append(wrong, misuse(hint, format, args...)) }
+	taken := map[string]string{}
+	for _, word := range o.wanted {
+		name, path, ok := strings.Cut(word, "=")
+		if !ok || path == "" {
+			bad("write it as --report html=report.html", "--report: %q names no file", word)
+			continue
+		}
+		if err := chosen("report", name, formatNames(false)); err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		if runs == 2 && chosen("report", name, formatNames(true)) != nil {
+			bad("two runs can be told as "+strings.Join(formatNames(true), ", "), "--report: %s is for one run", name)
+			continue
+		}
+		if path != standardOutput {
+			path = filepath.Clean(path)
+		}
+		if other, ok := taken[path]; ok {
+			bad("name a file each", "--report: %s and %s both go to %s", other, name, path)
+		}
+		taken[path] = name
+		for _, f := range report.Formats() {
+			if f.Name == name {
+				files = append(files, reportFile{f, path})
+			}
+		}
+	}
+	if name, ok := taken[standardOutput]; ok && output == outputJSON {
+		bad("leave one of them out, or name a file", "--report %s=- and -o json both go to standard output", name)
+	}
+	return files, errors.Join(wrong...)
+}
+
+// toStandardOutput says whether one of them takes the place of the text.
+func toStandardOutput(files []reportFile) bool {
+	for _, f := range files {
+		if f.path == standardOutput {
+			return true
+		}
+	}
+	return false
+}
+
+// printReport is the product of a command that has a verdict, unless a report takes
+// its place.
+func (a *app) printReport(r *spec.Report, format string, files []reportFile) error {
+	switch {
+	case toStandardOutput(files):
+		return nil
+	case format == outputJSON:
+		return report.JSON(a.env.Stdout, r)
+	case a.quiet:
+		_, err := fmt.Fprintln(a.env.Stdout, report.Line(r))
+		return err
+	}
+	return report.TextIn(a.stdoutPalette())(a.env.Stdout, r)
+}
+
+// warnOfReports says before a run which of its reports could not be written now. That
+// is no reason not to run: a report can be made later, of a run that is kept.
+func (a *app) warnOfReports(files []reportFile) {
+	for _, f := range files {
+		if f.path == standardOutput {
+			continue
+		}
+		if err := rehearsed(f.path); err != nil {
+			a.say("--report %s=%s cannot be written as things are: %v; it is tried again at the end", f.Name, f.path, err)
+		}
+	}
+}
+
+// rehearsed tries whether a file could be written, and leaves nothing behind.
+func rehearsed(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder", path)
+	} else if err == nil && !info.Mode().IsRegular() {
+		return nil
+	}
+	return (&artifacts{dir: filepath.Dir(path)}).rehearse()
+}
+
+// writeReports writes each report. One that cannot be written keeps no other from it,
+// and says nothing of the deployment: the exit code stays as it is.
+func (a *app) writeReports(r *spec.Report, files []reportFile) error {
+	var wrong []error
+	for _, f := range files {
+		if err := a.writeReport(r, f); err != nil {
+			wrong = append(wrong, unreported(r, fmt.Errorf("writing the %s report to %s: %w", f.Name, f.path, plainly(err))))
+		} else if f.path != standardOutput {
+			a.say("%s written to %s", f.Name, f.path)
+		}
+		if f.Name != "github" {
+			continue
+		}
+		if path, ok := a.env.LookupEnv("GITHUB_STEP_SUMMARY"); ok && path != "" {
+			if err := appendSummary(path, r); err != nil {
+				wrong = append(wrong, unreported(r, fmt.Errorf("writing the step's summary to %s: %w", path, plainly(err))))
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// unreported is the Problem of a report that is not there.
+func unreported(r *spec.Report, err error) error {
+	hint := "free some space, or name another place"
+	if r.Kept != "" {
+		hint += "; aicr report " + layout.Quoted(r.Kept) + " makes any report of the run later"
+	}
+	return &Problem{Code: Passed, Cause: err, Hint: hint}
+}
+
+// plainly is what went wrong without the name of the file beside its place, which
+// nobody has asked for.
+func plainly(err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+func (a *app) writeReport(r *spec.Report, f reportFile) error {
+	if f.path == standardOutput {
+		return f.Write(a.env.Stdout, r)
+	}
+	return writeFile(f.path, func(w io.Writer) error { return f.Write(w, r) })
+}
+
+// writeFile writes a file whole, in a folder that is made where it is not there. What
+// is there and no plain file, a pipe or a device, is written to as it is.
+func writeFile(path string, content func(io.Writer) error) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // a link goes on pointing to what it points to
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return errors.New("it is a folder")
+	case err == nil && !info.Mode().IsRegular():
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(content(f), f.Close())
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return writeWhole(path, content)
+}
+
+// stepSummaryLimit is how much GitHub takes of a step.
+const stepSummaryLimit = 1 << 20
+
+// appendSummary adds the report to what the step has said before.
+func appendSummary(path string, r *spec.Report) error {
+	said := int64(0)
+	if info, err := os.Stat(path); err == nil {
+		said = info.Size()
+	}
+	var b bytes.Buffer
+	if err := report.GitHubSummary(&b, r, int(max(0, stepSummaryLimit-said))); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b.Bytes())
+	return cmp.Or(err, f.Close())
+}
+
+// gather reads all that a report tells of a recorded run.
+func gather(ctx context.Context, dir string, run *spec.RecordedRun, v *spec.Verdict) (*spec.Report, error) {
+	b := report.NewBuilder(run.Run, run.Plan, run.Events)
+	for _, number := range run.Numbers() {
+		e, err := run.Summary(number)
+		if err != nil {
+			return nil, badRecord(dir, err)
+		}
+		b.Begin(e)
+		for q, err := range run.Requests(number) {
+			switch {
+			case err != nil:
+				return nil, badRecord(dir, err)
+			case ctx.Err() != nil:
+				return nil, context.Cause(ctx)
+			}
+			b.Request(q)
+		}
+		for s, err := range run.Samples(number) {
+			if err != nil {
+				return nil, badRecord(dir, err)
+			}
+			b.Sample(s)
+		}
+	}
+	r := b.Report(v)
+	r.Kept = dir
+	r.Notes = append(r.Notes, run.Notes...)
+	r.Requests = requestsOf(run)
+	return r, nil
+}
+
+// requestsOf gives the requests of a run, episode after episode.
+func requestsOf(run *spec.RecordedRun) func(func(spec.RequestOf, error) bool) {
+	return func(yield func(spec.RequestOf, error) bool) {
+		for _, number := range run.Numbers() {
+			for q, err := range run.Requests(number) {
+				if !yield(spec.RequestOf{Episode: number, Request: q}, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
