@@ -79,9 +79,8 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	doc := made.document()
 	// What could not be written is no reason to keep the result from the user.
 	err = out.write(made, doc)
-	if !toStandardOutput(files) {
-		err = errors.Join(err, a.printBench(doc, o))
-	}
+	brief := &spec.Report{Verdict: &spec.Verdict{Verdict: doc.Verdict, Reason: doc.Reason}, Bench: doc}
+	err = errors.Join(err, a.printReport(brief, o.format, files))
 	if len(files) > 0 {
 		err = errors.Join(err, a.writeReports(made.report(doc), files))
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,7 +116,7 @@ func (o *artifacts) write(r *benchReport, doc *spec.Bench) error {
 // writeWhole writes a file beside its place and renames it there, so that
 // nobody ever reads half of it.
 func writeWhole(path string, content func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	f, err := os.OpenFile(besides(path), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
@@ -132,9 +133,6 @@ func writeWhole(path string, content func(io.Writer) error) (err error) {
 	if err = b.Flush(); err != nil {
 		return err
 	}
-	if err = f.Chmod(0o644); err != nil {
-		return err
-	}
 	if err = f.Sync(); err != nil {
 		return err
 	}
@@ -142,4 +140,10 @@ func writeWhole(path string, content func(io.Writer) error) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// besides is a name beside a path that nothing has: what is made there gets the rights
+// that the user's mask leaves it, as a file of the final name would.
+func besides(path string) string {
+	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s-%016x", filepath.Base(path), rand.Uint64()))
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // report makes of a bench what every report is made from: one episode, without
 // telemetry, of which nobody judges more than what came back.
 func (r *benchReport) report(d *spec.Bench) *spec.Report {
-	run := spec.Run{Schema: spec.RunSchema, ID: "bench " + d.Start, Version: d.Version, Command: d.Command,
+	run := spec.Run{Schema: spec.RunSchema, ID: "bench " + r.res.Epoch.UTC().Format(time.RFC3339), Version: d.Version, Command: d.Command,
 		Target: spec.Target{URL: d.Target.URL, Model: d.Target.Model}, Start: d.Start, End: d.End}
 	b := report.NewBuilder(run, nil, nil)
 	e := r.episode(d)
@@ -52,12 +53,19 @@ func (r *benchReport) episode(d *spec.Bench) *spec.Episode {
 	if v := d.Workload.Output.Asked; v != nil {
 		e.Point.OutputTokens = int(*v)
 	}
+	all := func(mean *float64) int64 {
+		if mean == nil {
+			return 0
+		}
+		return int64(math.Round(*mean * float64(d.Requests.Served)))
+	}
+	e.Tokens = spec.TokenCounts{Prompt: all(d.Workload.Input.Observed), Completion: all(d.Workload.Output.Observed)}
 	return e
 }
 
 // records gives the requests of the main stage, on its clock.
 func (r *benchReport) records(yield func(spec.Request) bool) {
-	zero := r.res.Main.Start - 1
+	zero := r.res.Main.Start - 1 // as in a run: stamp 0 says that a thing did not happen
 	for rec := range r.res.Log.All() {
 		if rec.Phase == load.Warmup {
 			continue

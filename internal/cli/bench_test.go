@@ -10,150 +10,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"aicr/internal/load"
 	"aicr/internal/load/metric"
 	"aicr/internal/load/workload"
-	"aicr/internal/report/layout"
 	"aicr/internal/sim/truth"
 	"aicr/internal/spec"
 )
-
-// benchOf is a document of a healthy run, changed.
-func benchOf(change func(*spec.Bench)) *spec.Bench {
-	n := func(v float64) *float64 { return &v }
-	figure := func(name string, count int64, v float64) spec.BenchFigure {
-		return spec.BenchFigure{Name: name, Unit: "ms", N: count, Mean: n(v), P50: n(0.9 * v), P90: n(1.5 * v), P95: n(1.7 * v), P99: n(2 * v), Min: n(v / 2), Max: n(3 * v)}
-	}
-	zero := int64(0)
-	d := &spec.Bench{
-		Schema: spec.BenchSchema, Verdict: spec.Pass, Reason: "all 2048 requests served", Version: "v1.2.3", Command: "aicr bench",
-		Start: "2026-11-15T06:00:00Z", End: "2026-11-15T06:01:02.34Z",
-		Target: spec.BenchTarget{URL: "http://llm.example:8000", Model: "Qwen/Qwen3-8B", Wire: "HTTP/1.1, one event loop", Nagle: "off"},
-		Workload: spec.BenchWorkload{Prompts: "unique", Seed: 42, SHA256: strings.Repeat("0123456789abcdef", 4), Tokens: "usage",
-			Input: spec.BenchCount{Asked: n(128), Observed: n(128), Min: n(128), Max: n(128)}, Output: spec.BenchCount{Asked: n(128), Observed: n(127.4), Min: n(90), Max: n(128)}},
-		Schedule: spec.BenchSchedule{Concurrency: 256, Count: 2048},
-		Requests: spec.BenchRequests{Sent: 2048, Served: 2048},
-		Figures: []spec.BenchFigure{
-			{Name: "output throughput", Unit: "tokens/sec", Mean: n(12345.6)}, {Name: "request throughput", Unit: "requests/sec", Mean: n(96.45)},
-			figure("time to first token", 2048, 231.4), figure("inter-token latency", 2048, 18.23), figure("gap between chunks", 1_234_567, 18.23),
-			figure("request latency", 2048, 2546.1), figure("latency from intended send", 2048, 2546.2),
-		},
-		Phases: []spec.BenchPhase{{Name: "warmup", Requests: 256}, {Name: "ramp", Requests: 255}, {Name: "steady", Requests: 1537}, {Name: "drain", Requests: 256}},
-		Client: spec.BenchClient{Valid: true, InFlightAsked: 256, InFlight: n(255.9), Little: n(255.7), SteadyS: 50,
-			SendLateness: spec.BenchSpread{N: 2048, P50: 0.012, P99: 0.31, Max: 1.2}, StampLag: spec.BenchSpread{N: 2048, P50: 0.01, P99: 0.22, Max: 3}, StampLagBy: "kernel receive time",
-			EventsPerRead: n(1.04), GCPauses: 2, GCPauseMaxMS: 0.08, SchedLatencyP99MS: 0.05, CPUSeconds: 11.23, Cores: 8, ThrottledPeriods: &zero, ThrottledS: n(0), CPUPressure: n(0.03)},
-		Files: []string{"artifacts/profile_export_aiperf.json", "artifacts/profile_export.jsonl", "artifacts/bench.json"},
-	}
-	if change != nil {
-		change(d)
-	}
-	return d
-}
-
-func TestSummaryIsTheGoldenOne(t *testing.T) {
-	n := func(v float64) *float64 { return &v }
-	inf := map[string]any{"p50": 220.0, "p90": "inf", "p99": "inf"}
-	throttled := int64(1234)
-	for name, d := range map[string]*spec.Bench{
-		"pass": benchOf(func(d *spec.Bench) {
-			d.Workers = []spec.BenchWorker{
-				{Worker: "7813343167778405249", Requests: 1024, Tokens: 130000, Share: 0.5, TTFT50MS: n(230), ITLMS: n(18.1), MaxGapMS: 91},
-				{Worker: "4744361238402357391", Requests: 1024, Failed: 3, Tokens: 130000, Share: 0.5, MaxGapMS: 2091}}
-			d.Sentinel = []spec.BenchFigure{{Name: "sentinel: first token from intended send", Unit: "ms", N: 60, Mean: n(240), P50: n(231), P90: n(280), P99: n(333), Max: n(340)}}
-			d.Schedule.SentinelRate = 1
-			d.Notes = []string{"the server leaves Nagle's algorithm on: clients that do not acknowledge at once see its first token some 40 ms late on a connection in use; this one does"}
-		}),
-		"fail": benchOf(func(d *spec.Bench) {
-			d.Verdict, d.Reason = spec.Fail, "205 of 2048 requests failed"
-			d.Requests = spec.BenchRequests{Sent: 2048, Served: 1843, Failed: 205, Failures: []spec.BenchFailure{
-				{Class: "http-status", Status: 500, Count: 200, Message: `HTTP 500: {"error":{"message":"the worker that served this request has gone away, and there was no other one to take it over in time","type":"internal_server_error"}}`},
-				{Class: "reset", Count: 5, Message: "read: connection reset by peer"}}}
-			d.Figures[2].WithFailures = inf
-		}),
-		"all-failed": benchOf(func(d *spec.Bench) {
-			d.Verdict, d.Reason = spec.Fail, "none of 20 requests was served"
-			d.Requests = spec.BenchRequests{Sent: 20, Failed: 20, Failures: []spec.BenchFailure{{Class: "connect", Count: 20, Message: "connection refused"}}}
-			d.Figures = []spec.BenchFigure{{Name: "time to first token", Unit: "ms", WithFailures: map[string]any{"p50": "inf", "p90": "inf", "p99": "inf"}}}
-			d.Workload.Input.Observed, d.Workload.Output.Observed = nil, nil
-		}),
-		"invalid": benchOf(func(d *spec.Bench) {
-			d.Verdict, d.Reason = spec.Invalid, "the client was the limit: the client's own stamps were late: p99 73.2ms by kernel receive time, where 23.1ms is allowed"
-			d.Client.Valid, d.Client.InFlight, d.Client.ThrottledPeriods, d.Client.ThrottledS = false, n(201.3), &throttled, n(45.678)
-			hint := "give the client more CPU (a request of its own, another node), or ask for less load"
-			d.Client.Reasons = []spec.BenchReason{
-				{ID: "client/late", Text: "the client's own stamps were late: p99 73.2ms by kernel receive time, where 23.1ms is allowed", Hint: hint},
-				{ID: "client/under-driven", Text: "the client held 201.3 of 256 requests in flight", Hint: hint}}
-		}),
-		"inconclusive": benchOf(func(d *spec.Bench) {
-			d.Verdict, d.Reason = spec.Inconclusive, "interrupted after 300 requests, 290 of them served"
-			d.Schedule = spec.BenchSchedule{Rate: 12.5, Pattern: "poisson", Concurrency: 64, DurationS: 60}
-			d.Client.InFlightAsked = 0
-			d.Files = nil
-		}),
-		"chunks": benchOf(func(d *spec.Bench) {
-			d.Workload.Tokens, d.Workload.Input.Observed = "chunks", nil
-			d.Notes = []string{"the server did not count the tokens of 2048 answers: they are counted as chunks, and no token figure is exact"}
-		}),
-		"no-steady": benchOf(func(d *spec.Bench) {
-			d.Client.InFlight, d.Client.Little, d.Client.ThrottledPeriods, d.Client.CPUPressure, d.Client.GCPauses = nil, nil, nil, nil, 0
-		}),
-		"definitions": benchOf(func(d *spec.Bench) {
-			d.Rosetta = []spec.BenchRosetta{
-				{Measure: "TTFT", Tool: "AIPerf", Name: "time_to_first_token", Definition: "sent to first event with text or reasoning", Unit: "ms", Mean: n(231.4), P50: n(208), P99: n(462.8)},
-				{Measure: "TTFT", Tool: "SGLang bench_serving", Name: "ttft", Definition: "sent to first event with text or reasoning", Unit: "ms", Mean: n(231.4), P50: n(208), P99: n(462.8), Caveat: "SGLang opens a connection for each request and counts that time too"},
-				{Measure: "TPOT", Tool: "AIPerf", Definition: "AIPerf calls it inter_token_latency", Unit: "ms"},
-				{Measure: "output throughput", Tool: "vLLM bench serve", Name: "output_throughput", Definition: "output tokens per second of that", Unit: "tokens/sec", Mean: n(12345.6)}}
-		}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got bytes.Buffer
-			writeBench(&got, d, layout.Palette{})
-			if first, _, _ := strings.Cut(got.String(), " "); first != string(d.Verdict) {
-				t.Errorf("the first word is %q, want the verdict", first)
-			}
-			for line := range strings.Lines(got.String()) {
-				if w := layout.Width(strings.TrimSuffix(line, "\n")); w > 110 {
-					t.Errorf("line of %d columns: %s", w, line)
-				}
-				if strings.TrimRight(line, " \n")+"\n" != line {
-					t.Errorf("line ends in a space: %q", line)
-				}
-			}
-			golden := filepath.Join("testdata", "bench", name+".golden")
-			if *update {
-				if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-
-			// Colour changes nothing but the colour, widths included.
-			var coloured bytes.Buffer
-			writeBench(&coloured, d, layout.Palette{On: true})
-			if plain := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(coloured.String(), ""); plain != got.String() {
-				t.Errorf("with colour (-without +with):\n%s", cmp.Diff(got.String(), plain))
-			}
-		})
-	}
-}
 
 func TestMillisecondsThatWereNotMeasuredAreNone(t *testing.T) {
 	v := 1.5

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"aicr/internal/report/layout"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"aicr/internal/report/layout"
 )
 
 // The widest and narrowest that help text is set: longer lines are hard to
@@ -33,7 +34,7 @@ func writeHelp(w io.Writer, paint layout.Palette, cmd *cobra.Command, width int)
 	}
 	if cmd.Long != "" {
 		for paragraph := range strings.SplitSeq(strings.TrimSpace(cmd.Long), "\n\n") {
-			fmt.Fprintf(w, "%s\n\n", strings.Join(wrap(strings.Join(strings.Fields(paragraph), " "), width), "\n"))
+			fmt.Fprintf(w, "%s\n\n", strings.Join(wrap(paragraph, width), "\n"))
 		}
 	}
 	fmt.Fprintf(w, "%s\n  %s\n", paint.Bold("Usage:"), usageLine(cmd))
@@ -185,22 +186,10 @@ func writeRows(w io.Writer, paint layout.Palette, title string, rows []row, widt
 	}
 }
 
-// wrap breaks text between words so that lines fit the width where words allow.
+// wrap breaks text between words so that lines fit the width. What else is between
+// words is one space.
 func wrap(text string, width int) []string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		switch {
-		case line == "":
-			line = word
-		case layout.Width(line)+1+layout.Width(word) > width:
-			lines = append(lines, line)
-			line = word
-		default:
-			line += " " + word
-		}
-	}
-	return append(lines, line)
+	return layout.Wrapped(strings.Join(strings.Fields(text), " "), width)
 }
 
 // newHelp is cobra's help command, but one that fails when there is no such

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -95,7 +96,12 @@ func (a *app) judge(ctx context.Context, dirs []string, o *judgeOptions) error {
 		}
 		end = comparisonCode(c.Says)
 	}
-	return errors.Join(a.tellRecorded(ctx, runs, c, o.format, files), lost, end)
+	asked := o.asked()
+	how := telling{judge: againWith("judge", slices.Concat(dirs, asked)), page: againWith("report", dirs)}
+	if len(asked) > 0 { // which is not what the run itself came to
+		how.page = how.judge
+	}
+	return errors.Join(a.tellRecorded(ctx, runs, c, how, o.format, files), lost, end)
 }
 
 // judged reads a run and judges it anew.
@@ -196,6 +202,17 @@ func (a *app) settleVerdict(dir string, v *spec.Verdict) error {
 		a.say("%s says something else: another version of aicr wrote it, or the record was changed since; it is left as it is", path)
 	}
 	return nil
+}
+
+// asked is how the judgement was asked for.
+func (o *judgeOptions) asked() (words []string) {
+	for flag, value := range map[string]string{"--profile": o.profile, "--recipe": o.recipe, "--stability": o.stability} {
+		if value != "" {
+			words = append(words, flag+"="+value)
+		}
+	}
+	slices.Sort(words)
+	return words
 }
 
 // check finds what is wrong with the options, and gives what they make of a plan.

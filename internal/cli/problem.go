@@ -1,13 +1,14 @@
 package cli
 
 import (
-	"aicr/internal/report/layout"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"aicr/internal/report/layout"
 )
 
 // Code is a way for the program to end. It is an error too: a command whose
@@ -62,7 +63,7 @@ func problems(err error, code Code, hint string) []*Problem {
 		}
 		return all
 	}
-	if c, ok := err.(Code); ok {
+	if c, ok := err.(Code); ok { //nolint:errorlint // one that is wrapped has words of its own
 		return []*Problem{{Code: c, Cause: c}}
 	}
 	if p, ok := errors.AsType[*Problem](err); ok {
@@ -76,7 +77,7 @@ func problems(err error, code Code, hint string) []*Problem {
 // its product has told.
 func tellable(all []*Problem) []*Problem {
 	return slices.DeleteFunc(slices.Clone(all), func(p *Problem) bool {
-		_, code := p.Cause.(Code)
+		_, code := p.Cause.(Code) //nolint:errorlint // as above
 		return code
 	})
 }

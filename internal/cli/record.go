@@ -56,12 +56,12 @@ func (r *recorder) begin(plan *spec.Plan) error {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return err
 	}
-	part, err := os.MkdirTemp(parent, "."+filepath.Base(r.dir)+"-*")
-	if err != nil {
+	part := besides(r.dir)
+	if err := os.Mkdir(part, 0o777); err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(part) }() // it is gone when it was renamed
-	err = os.Mkdir(filepath.Join(part, episodesDir), 0o755)
+	err := os.Mkdir(filepath.Join(part, episodesDir), 0o777)
 	if err == nil {
 		err = writeText(filepath.Join(part, planFile), func() ([]byte, error) { return spec.EncodePlan(plan) })
 	}
@@ -69,10 +69,7 @@ func (r *recorder) begin(plan *spec.Plan) error {
 		err = writeJSONFile(filepath.Join(part, runFile), r.run)
 	}
 	if err == nil {
-		r.events, err = os.OpenFile(filepath.Join(part, eventsFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	}
-	if err == nil {
-		err = os.Chmod(part, 0o755)
+		r.events, err = os.OpenFile(filepath.Join(part, eventsFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	}
 	if err == nil {
 		err = syncFolder(part)
@@ -137,20 +134,17 @@ func (r *recorder) Episode(e *spec.EpisodeRecord) error {
 }
 
 func (r *recorder) writeEpisode(e *spec.EpisodeRecord) error {
-	part, err := os.MkdirTemp(r.dir, ".episode-*")
-	if err != nil {
+	part := besides(filepath.Join(r.dir, "episode"))
+	if err := os.Mkdir(part, 0o777); err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(part) }() // it is gone when it was renamed
-	err = writeJSONFile(filepath.Join(part, "episode.json"), &e.Episode)
+	err := writeJSONFile(filepath.Join(part, "episode.json"), &e.Episode)
 	if err == nil {
 		err = writeWhole(filepath.Join(part, "requests.jsonl.gz"), func(w io.Writer) error { return writeZipped(w, e.Requests) })
 	}
 	if err == nil {
 		err = writeWhole(filepath.Join(part, "series.jsonl.gz"), func(w io.Writer) error { return writeZipped(w, e.Series) })
-	}
-	if err == nil {
-		err = os.Chmod(part, 0o755)
 	}
 	if err == nil {
 		err = syncFolder(part)

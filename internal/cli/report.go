@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"aicr/internal/judge"
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -69,7 +71,7 @@ func (a *app) report(ctx context.Context, dirs []string, o *reportOptions) error
 			return err
 		}
 	}
-	if err := a.tellRecorded(ctx, all, c, o.format, files); err != nil {
+	if err := a.tellRecorded(ctx, all, c, telling{judge: againWith("judge", dirs), page: againWith("report", dirs), unread: true}, o.format, files); err != nil {
 		return errors.Join(err, Unmeasured)
 	}
 	return nil
@@ -101,24 +103,43 @@ func (a *app) recorded(ctx context.Context, dir string) (*recorded, error) {
 	return &recorded{dir, run, v}, nil
 }
 
+// telling is how something recorded is told.
+type telling struct {
+	judge, page string // the commands that judge it and tell it so again
+	unread      bool   // nobody has read the whole record yet
+}
+
+// againWith is a command that somebody can paste into a shell.
+func againWith(command string, words []string) string {
+	line := []string{"aicr", command}
+	for _, w := range words {
+		line = append(line, layout.Quoted(w))
+	}
+	return strings.Join(line, " ")
+}
+
+// pageFile is where a page goes that somebody is told to make.
+const pageFile = " --report html=report.html"
+
 // tellRecorded prints what one run came to, or two beside each other, and writes the
-// reports of it.
-func (a *app) tellRecorded(ctx context.Context, runs []*recorded, c *spec.Comparison, format string, files []reportFile) error {
+// reports of it. A record that nobody has read yet is read first: a verdict on one that
+// cannot be read is not told.
+func (a *app) tellRecorded(ctx context.Context, runs []*recorded, c *spec.Comparison, how telling, format string, files []reportFile) error {
 	last := runs[len(runs)-1]
-	brief := &spec.Report{Run: last.run.Run, Plan: last.run.Plan, Verdict: last.verdict, Kept: last.dir, Notes: last.run.Notes, Comparison: c}
-	printed := a.printReport(brief, format, files)
-	if len(files) == 0 {
-		return printed
+	r := &spec.Report{Run: last.run.Run, Plan: last.run.Plan, Verdict: last.verdict, Kept: last.dir, Notes: last.run.Notes}
+	if len(files) > 0 || how.unread {
+		var err error
+		if r, err = gather(ctx, last.dir, last.run, last.verdict); err != nil {
+			return err
+		}
+		if c != nil {
+			if r.Against, err = gather(ctx, runs[0].dir, runs[0].run, runs[0].verdict); err != nil {
+				return err
+			}
+		}
 	}
-	full, err := gather(ctx, last.dir, last.run, last.verdict)
-	if err == nil && c != nil {
-		full.Comparison = c
-		full.Against, err = gather(ctx, runs[0].dir, runs[0].run, runs[0].verdict)
-	}
-	if err != nil {
-		return errors.Join(printed, err)
-	}
-	return errors.Join(printed, a.writeReports(full, files))
+	r.Comparison, r.Judge, r.Page = c, how.judge, how.page+pageFile
+	return errors.Join(a.printReport(r, format, files), a.writeReports(r, files))
 }
 
 // compareRuns says what two runs say of each other.

@@ -9,7 +9,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,7 +26,7 @@ type reportFlags struct{ wanted []string }
 
 func (o *reportFlags) define(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.wanted, "report", nil,
-		"write a report too, as `FORMAT=FILE`: "+strings.Join(formatNames(false), ", ")+"; the file - is standard output, in place of the text; may be given again")
+		"write a report too, as `FORMAT=FILE`: "+strings.Join(formatNames(1), ", ")+"; the file - is standard output, in place of the text; may be given again")
 }
 
 // completesReports offers the formats.
@@ -36,9 +38,10 @@ func completesReports(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("report", cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoSpace))
 }
 
-func formatNames(two bool) (names []string) {
+// formatNames are the formats that tell so many runs.
+func formatNames(runs int) (names []string) {
 	for _, f := range report.Formats() {
-		if !two || f.Two {
+		if runs == 1 || f.Two {
 			names = append(names, f.Name)
 		}
 	}
@@ -66,21 +69,28 @@ func (o *reportFlags) check(output string, runs int) ([]reportFile, error) {
 			bad("write it as --report html=report.html", "--report: %q names no file", word)
 			continue
 		}
-		if err := chosen("report", name, formatNames(false)); err != nil {
+		if err := chosen("report", name, formatNames(1)); err != nil {
 			wrong = append(wrong, err)
 			continue
 		}
-		if runs == 2 && chosen("report", name, formatNames(true)) != nil {
-			bad("two runs can be told as "+strings.Join(formatNames(true), ", "), "--report: %s is for one run", name)
+		if !slices.Contains(formatNames(runs), name) {
+			bad("two runs can be told as "+strings.Join(formatNames(2), ", "), "--report: %s is for one run", name)
 			continue
 		}
+		for _, other := range formatNames(1) {
+			if strings.Contains(path, ","+other+"=") {
+				bad("give --report once for each, or AICR_REPORT one a line", "--report: %q names more than one report", word)
+			}
+		}
+		place := path
 		if path != standardOutput {
 			path = filepath.Clean(path)
+			place = realPlace(path)
 		}
-		if other, ok := taken[path]; ok {
+		if other, ok := taken[place]; ok {
 			bad("name a file each", "--report: %s and %s both go to %s", other, name, path)
 		}
-		taken[path] = name
+		taken[place] = name
 		for _, f := range report.Formats() {
 			if f.Name == name {
 				files = append(files, reportFile{f, path})
@@ -146,9 +156,12 @@ func rehearsed(path string) error {
 func (a *app) writeReports(r *spec.Report, files []reportFile) error {
 	var wrong []error
 	for _, f := range files {
-		if err := a.writeReport(r, f); err != nil {
+		switch err := a.writeReport(r, f); {
+		case err != nil && f.path == standardOutput: // it is the product
+			wrong = append(wrong, unmeasured("", "writing the %s report to standard output: %w", f.Name, plainly(err)))
+		case err != nil:
 			wrong = append(wrong, unreported(r, fmt.Errorf("writing the %s report to %s: %w", f.Name, f.path, plainly(err))))
-		} else if f.path != standardOutput {
+		case f.path != standardOutput:
 			a.say("%s written to %s", f.Name, f.path)
 		}
 		if f.Name != "github" {
@@ -165,11 +178,14 @@ func (a *app) writeReports(r *spec.Report, files []reportFile) error {
 
 // unreported is the Problem of a report that is not there.
 func unreported(r *spec.Report, err error) error {
-	hint := "free some space, or name another place"
-	if r.Kept != "" {
-		hint += "; aicr report " + layout.Quoted(r.Kept) + " makes any report of the run later"
+	var hints []string
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		hints = append(hints, "free some space, or name another place")
 	}
-	return &Problem{Code: Passed, Cause: err, Hint: hint}
+	if r.Kept != "" {
+		hints = append(hints, "aicr report "+layout.Quoted(r.Kept)+" makes any report of the run later")
+	}
+	return &Problem{Code: Passed, Cause: err, Hint: strings.Join(hints, "; ")}
 }
 
 // plainly is what went wrong without the name of the file beside its place, which
@@ -188,15 +204,16 @@ func (a *app) writeReport(r *spec.Report, f reportFile) error {
 	if f.path == standardOutput {
 		return f.Write(a.env.Stdout, r)
 	}
+	if r.Kept != "" && ofTheRecord(r.Kept, f.path) || r.Against != nil && ofTheRecord(r.Against.Kept, f.path) {
+		return errors.New("it is part of the run's record")
+	}
 	return writeFile(f.path, func(w io.Writer) error { return f.Write(w, r) })
 }
 
 // writeFile writes a file whole, in a folder that is made where it is not there. What
 // is there and no plain file, a pipe or a device, is written to as it is.
 func writeFile(path string, content func(io.Writer) error) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // a link goes on pointing to what it points to
-	}
+	path = realPlace(path) // a link goes on pointing to what it points to
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
@@ -214,6 +231,32 @@ func writeFile(path string, content func(io.Writer) error) error {
 	return writeWhole(path, content)
 }
 
+// realPlace is where a path leads, as far as it is there.
+func realPlace(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	} else if to, err := os.Readlink(path); err == nil { // to what is not there yet
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
+}
+
+// ofTheRecord says whether a path is one of those that a run's folder is made of.
+func ofTheRecord(dir, path string) bool {
+	within, err := filepath.Rel(realPlace(dir), realPlace(path))
+	if err != nil {
+		return false
+	}
+	first, _, _ := strings.Cut(filepath.ToSlash(within), "/")
+	return slices.Contains([]string{runFile, planFile, eventsFile, verdictFile, episodesDir, "diagnostics"}, first)
+}
+
 // stepSummaryLimit is how much GitHub takes of a step.
 const stepSummaryLimit = 1 << 20
 
@@ -226,6 +269,9 @@ func appendSummary(path string, r *spec.Report) error {
 	var b bytes.Buffer
 	if err := report.GitHubSummary(&b, r, int(max(0, stepSummaryLimit-said))); err != nil {
 		return err
+	}
+	if b.Len() == 0 {
+		return errors.New("the step has said as much as GitHub takes of it")
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -254,8 +300,11 @@ func gather(ctx context.Context, dir string, run *spec.RecordedRun, v *spec.Verd
 			b.Request(q)
 		}
 		for s, err := range run.Samples(number) {
-			if err != nil {
+			switch {
+			case err != nil:
 				return nil, badRecord(dir, err)
+			case ctx.Err() != nil:
+				return nil, context.Cause(ctx)
 			}
 			b.Sample(s)
 		}
@@ -263,16 +312,24 @@ func gather(ctx context.Context, dir string, run *spec.RecordedRun, v *spec.Verd
 	r := b.Report(v)
 	r.Kept = dir
 	r.Notes = append(r.Notes, run.Notes...)
-	r.Requests = requestsOf(run)
+	r.Requests = requestsOf(ctx, dir, run)
 	return r, nil
 }
 
 // requestsOf gives the requests of a run, episode after episode.
-func requestsOf(run *spec.RecordedRun) func(func(spec.RequestOf, error) bool) {
+func requestsOf(ctx context.Context, dir string, run *spec.RecordedRun) func(func(spec.RequestOf, error) bool) {
 	return func(yield func(spec.RequestOf, error) bool) {
 		for _, number := range run.Numbers() {
 			for q, err := range run.Requests(number) {
-				if !yield(spec.RequestOf{Episode: number, Request: q}, err) || err != nil {
+				switch {
+				case err != nil:
+					yield(spec.RequestOf{Episode: number}, badRecord(dir, err))
+					return
+				case ctx.Err() != nil:
+					yield(spec.RequestOf{Episode: number}, context.Cause(ctx))
+					return
+				}
+				if !yield(spec.RequestOf{Episode: number, Request: q}, nil) {
 					return
 				}
 			}

@@ -50,7 +50,9 @@ func TestEveryReportOfEveryKindOfRun(t *testing.T) {
 			if err := os.CopyFS(".", os.DirFS(filepath.Join(home, "scenarios"))); err != nil && !errors.Is(err, fs.ErrExist) {
 				t.Fatal(err)
 			}
-			runs(t, "validate", "--sim", scenario+".yaml", "--run", test.name)
+			if said, code := runs(t, "validate", "--sim", scenario+".yaml", "--run", test.name); code == Misused {
+				t.Fatal(said)
+			}
 			if test.then != nil {
 				test.then(t, test.name)
 			}
@@ -135,7 +137,8 @@ func kill(t *testing.T, dir string) {
 		}
 	}
 	must(os.Remove(filepath.Join(dir, verdictFile)))
-	for n := 5; os.RemoveAll(filepath.Join(dir, episodesDir, fmt.Sprintf("%03d", n))) == nil && n < 100; n++ {
+	for n := 5; n < 100; n++ {
+		must(os.RemoveAll(filepath.Join(dir, episodesDir, fmt.Sprintf("%03d", n))))
 	}
 	events, err := os.ReadFile(filepath.Join(dir, eventsFile))
 	must(err)

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"aicr/internal/report"
@@ -81,5 +83,100 @@ func TestWhatWasLostIsToldBesideAFailure(t *testing.T) {
 	tell(env.Stderr, newApp(env).stderrPalette(), tellable(all))
 	if got := said.String(); got != "error: the record is lost\n" || worst(all) != Unmeasured {
 		t.Errorf("said %q, exit code %d", got, worst(all))
+	}
+}
+
+// TestAListInAVariableIsOneALine, since any other sign may be part of a value.
+func TestAListInAVariableIsOneALine(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if said, code := runs(t, "validate", "--sim", "s17", "--run", "run"); code != Passed {
+		t.Fatal(said)
+	}
+	env := testEnv(map[string]string{"AICR_REPORT": "json=a.json\ntext=b.txt\n"}, "report", "run")
+	if code := run(t.Context(), env, commands); code != Passed {
+		t.Errorf("exit code %d", code)
+	}
+	for _, name := range []string{"a.json", "b.txt"} {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
+	}
+	var said strings.Builder
+	env = testEnv(map[string]string{"AICR_REPORT": "json=c.json,text=d.txt"}, "report", "run")
+	env.Stderr = &said
+	if code := run(t.Context(), env, commands); code != Misused || !strings.Contains(said.String(), "names more than one report") {
+		t.Errorf("exit code %d: %s", code, said.String())
+	}
+}
+
+// TestWhatIsWrittenHasTheRightsThatTheMaskLeaves: a report names hosts and GPUs.
+func TestWhatIsWrittenHasTheRightsThatTheMaskLeaves(t *testing.T) {
+	t.Chdir(t.TempDir())
+	defer syscall.Umask(syscall.Umask(0o077))
+	if said, code := runs(t, "validate", "--sim", "s17", "--run", "run", "--report", "json=a.json"); code != Passed {
+		t.Fatal(said)
+	}
+	for _, name := range []string{"a.json", "run", "run/episodes", "run/verdict.json", "run/events.jsonl"} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
+// TestTwoRunsAreToldEachAsItself: the second is the report, the first what it is held
+// against.
+func TestTwoRunsAreToldEachAsItself(t *testing.T) {
+	t.Chdir(t.TempDir())
+	a := newApp(testEnv(nil))
+	var all []*recorded
+	for _, name := range []string{"small", "small-stall"} {
+		if said, code := runs(t, "validate", "--sim", name, "--run", name); code == Misused {
+			t.Fatal(said)
+		}
+		r, err := a.recorded(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	c, err := compareRuns(all[0], all[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got *spec.Report
+	keep := func(_ io.Writer, r *spec.Report) error { got = r; return nil }
+	if err := a.tellRecorded(t.Context(), all, c, telling{unread: true}, outputText, []reportFile{{report.Format{Name: "kept", Write: keep}, "file"}}); err != nil {
+		t.Fatal(err)
+	}
+	for r, want := range map[*spec.Report]string{got: "small-stall", got.Against: "small"} {
+		if r.Kept != want || r.Run.Target.Scenario != want || len(r.Lanes) != 2 {
+			t.Errorf("%s is told as %s of %s, with %d lanes", want, r.Kept, r.Run.Target.Scenario, len(r.Lanes))
+		}
+	}
+	if got.Comparison.Runs[0].Run != "small" || got.Comparison.Runs[1].Run != "small-stall" {
+		t.Errorf("compared are %v", got.Comparison.Runs)
+	}
+}
+
+// TestTheStepsSummaryKeepsToItsLimit, whatever the step has said before.
+func TestTheStepsSummaryKeepsToItsLimit(t *testing.T) {
+	t.Chdir(t.TempDir())
+	r := &spec.Report{Verdict: &spec.Verdict{Verdict: spec.Fail, Reason: strings.Repeat("why ", 100)}}
+	for _, test := range []struct {
+		name string
+		said int
+		ok   bool
+	}{{"nothing said", 0, true}, {"nearly all", stepSummaryLimit - 200, true}, {"all", stepSummaryLimit - 3, false}, {"too much", stepSummaryLimit + 5, false}} {
+		t.Run(test.name, func(t *testing.T) {
+			if err := os.WriteFile("summary", bytes.Repeat([]byte("x"), test.said), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			err := appendSummary("summary", r)
+			info, _ := os.Stat("summary")
+			grown := info.Size() > int64(test.said)
+			if (err == nil) != test.ok || grown != test.ok || test.ok && info.Size() > stepSummaryLimit {
+				t.Errorf("%d bytes after %d, %v", info.Size(), test.said, err)
+			}
+		})
 	}
 }

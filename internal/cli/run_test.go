@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"aicr/internal/report/layout"
 	"bytes"
 	"context"
 	"errors"
@@ -19,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"aicr/internal/report/layout"
 )
 
 // testEnv is a world in which only what a test sets exists.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -73,8 +74,14 @@ func (a *app) resolve(cmd *cobra.Command) error {
 		if !ok || value == "" || noted(f, noteNoEnv) { // an empty variable is how a shell says "not set"
 			return
 		}
-		if err := setFlag(flags, f, variable, value); err != nil {
-			wrong = append(wrong, err)
+		values := []string{value}
+		if _, ok := f.Value.(pflag.SliceValue); ok {
+			values = strings.Split(strings.TrimSpace(value), "\n") // one a line: any other sign may be part of one
+		}
+		for _, value := range values {
+			if err := setFlag(flags, f, variable, value); err != nil {
+				wrong = append(wrong, err)
+			}
 		}
 		origin[f.Name] = Setting{Source: FromEnv, Place: variable}
 	})

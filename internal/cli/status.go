@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"aicr/internal/report/layout"
 	"bytes"
 	"fmt"
 	"io"
@@ -9,6 +8,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"aicr/internal/report/layout"
 )
 
 // How often a status speaks: often enough to look alive on a terminal, seldom

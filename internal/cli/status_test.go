@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"aicr/internal/report/layout"
 	"bytes"
 	"fmt"
 	"math"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"aicr/internal/report/layout"
 )
 
 // screen is as much of a terminal as a status needs: it wraps, scrolls nothing

@@ -137,6 +137,7 @@ func (j *validateJob) carryOut(ctx context.Context, dir string, target *reached,
 // it says does not depend on who tells it, and when.
 func (j *validateJob) tell(ctx context.Context, brief *spec.Report) error {
 	a := j.app
+	brief.Judge, brief.Page = againWith("judge", []string{brief.Kept}), againWith("report", []string{brief.Kept})+pageFile
 	printed := a.printReport(brief, j.options.format, j.reports)
 	if len(j.reports) == 0 {
 		return printed
@@ -151,7 +152,7 @@ func (j *validateJob) tell(ctx context.Context, brief *spec.Report) error {
 		full.Notes = append(full.Notes, "the record could not be read again, so that there are no pictures")
 		err = &Problem{Code: Passed, Cause: fmt.Errorf("reading the record again for the reports: %w", err)}
 	}
-	full.Trend = brief.Trend
+	full.Trend, full.Judge, full.Page = brief.Trend, brief.Judge, brief.Page
 	return errors.Join(printed, err, a.writeReports(full, j.reports))
 }
 

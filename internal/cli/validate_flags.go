@@ -184,6 +184,9 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 	also(err)
 	j.reports, err = o.reports.check(o.format, 1)
 	also(err)
+	if o.dryRun && len(j.reports) > 0 {
+		bad("leave one of them out", "--dry-run comes to nothing that --report could tell")
+	}
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
 	}

@@ -364,14 +364,18 @@ func (ev *Evidence) ledgers(found []spec.Finding) []spec.Ledger {
 	return all
 }
 
+// unjudged is why a ledger has nothing to go by.
+func (ev *Evidence) unjudged() string {
+	if !ev.loaded() {
+		return "nothing was loaded"
+	}
+	return "no episode counted"
+}
+
 func (ev *Evidence) integrity() spec.Ledger {
 	l := spec.Ledger{Name: spec.Integrity, State: spec.Pass}
-	if !ev.loaded() {
-		l.State, l.Reason = spec.NotJudged, "nothing was loaded"
-		return l
-	}
-	if len(ev.episodes) == 0 {
-		l.State, l.Reason = spec.NotJudged, "no episode counted"
+	if !ev.loaded() || len(ev.episodes) == 0 {
+		l.State, l.Reason = spec.NotJudged, ev.unjudged()
 		return l
 	}
 	d := ev.episodes[len(ev.episodes)-1]
@@ -419,7 +423,7 @@ func (ev *Evidence) failures() (failed, sent int) {
 }
 
 func (ev *Evidence) capability() spec.Ledger {
-	l := spec.Ledger{Name: spec.Capability, State: spec.NotJudged, Reason: "nothing was loaded"}
+	l := spec.Ledger{Name: spec.Capability, State: spec.NotJudged, Reason: ev.unjudged()}
 	if len(ev.episodes) == 0 {
 		return l
 	}
@@ -481,7 +485,7 @@ func (ev *Evidence) leastShare() (worker string, share float64) {
 }
 
 func (ev *Evidence) stability() spec.Ledger {
-	l := spec.Ledger{Name: spec.Stability, State: spec.NotJudged, Reason: "nothing was loaded"}
+	l := spec.Ledger{Name: spec.Stability, State: spec.NotJudged, Reason: ev.unjudged()}
 	t := ev.tests
 	if len(ev.episodes) == 0 {
 		return l

@@ -127,7 +127,7 @@ func (b bout) record() *spec.EpisodeRecord {
 		if b.sentinel == nil {
 			break
 		}
-		q := spec.Request{Seq: int64(len(requests)), Lane: laneSentinel, Phase: "steady", Intended: int64(n) * second, Sent: int64(n)*second + second/10, Prompt: 128, Class: classOK}
+		q := spec.Request{Seq: int64(len(requests)), Lane: spec.LaneSentinel, Phase: "steady", Intended: int64(n) * second, Sent: int64(n)*second + second/10, Prompt: 128, Class: spec.ClassOK}
 		if wait := b.sentinel(n); math.IsNaN(wait) {
 			q.Class, q.End = "timeout", given
 		} else {
@@ -148,11 +148,11 @@ func (b bout) record() *spec.EpisodeRecord {
 
 // request is the n-th of a user, with its tokens laid down in made.
 func (b *bout) request(u, n, w int, t, given int64, made []float64) spec.Request {
-	q := spec.Request{Seq: int64(n*b.users + u), Lane: "closed", Phase: "steady", Intended: t, Sent: t, Prompt: 128, Class: classOK, Finish: "length", Status: 200}
+	q := spec.Request{Seq: int64(n*b.users + u), Lane: "closed", Phase: "steady", Intended: t, Sent: t, Prompt: 128, Class: spec.ClassOK, Finish: "length", Status: 200}
 	if !b.nameless {
 		q.Worker = fmt.Sprint(w)
 	}
-	want, class := handTokens, classOK
+	want, class := handTokens, spec.ClassOK
 	if b.ends != nil {
 		if e := b.ends(u, n, float64(t)/1e9, w); e.class != "" {
 			if e.tokens == 0 {
@@ -169,7 +169,7 @@ func (b *bout) request(u, n, w int, t, given int64, made []float64) spec.Request
 	for range want {
 		next := b.after(at, 1, w)
 		if next > given {
-			q.Class, q.End, q.Finish = classInterrupted, given, ""
+			q.Class, q.End, q.Finish = spec.ClassInterrupted, given, ""
 			return q
 		}
 		if q.Tokens++; q.First == 0 {
@@ -195,7 +195,7 @@ func (b *bout) series(requests []spec.Request, made [][]float64) []spec.Sample {
 		t := int64(s) * second
 		has := make([]float64, b.workers)
 		for i := range requests {
-			if q := &requests[i]; q.Lane != laneSentinel && q.Tokens > 0 && q.Sent <= t && q.End > t {
+			if q := &requests[i]; q.Lane != spec.LaneSentinel && q.Tokens > 0 && q.Sent <= t && q.End > t {
 				if w := b.servedBy(q); w >= 0 {
 					has[w]++
 				}

@@ -137,7 +137,7 @@ func mutate(t *rapid.T, r *spec.EpisodeRecord) {
 		is := some()
 		for i := range r.Requests {
 			if is(i) {
-				r.Requests[i].Lane = laneSentinel
+				r.Requests[i].Lane = spec.LaneSentinel
 			}
 		}
 	case "cached":

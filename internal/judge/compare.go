@@ -77,6 +77,9 @@ func Compare(first, second *Side) *spec.Comparison {
 		if first.Episodes == 0 || second.Episodes == 0 {
 			c.Reason = "one of the two has no episode that counts: there is nothing to compare"
 		}
+		if first.Verdict != second.Verdict {
+			c.Reason += fmt.Sprintf("; by itself the first is %s, and the second %s", first.Verdict, second.Verdict)
+		}
 	}
 	c.Notes = compareNotes(first, second)
 	return c
@@ -162,6 +165,7 @@ func compareNotes(first, second *Side) (notes []string) {
 			notes = append(notes, s.Run+" is INVALID: its own measurement was at fault")
 		}
 	}
+	notes = append(notes, "what is compared are whole episodes, ramps and stalls included; a run's own figures are of its clean part")
 	return append(notes, "episodes of two runs are not interleaved: what else changed between them is in the difference too")
 }
 

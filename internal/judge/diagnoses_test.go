@@ -207,7 +207,7 @@ func hole(who int, from, until float64) bout {
 }
 
 func unnamed(q *spec.Request) {
-	if q.Class != classOK {
+	if q.Class != spec.ClassOK {
 		q.Worker = ""
 	}
 }

@@ -34,9 +34,9 @@ func failedRequests(ev *Evidence) []spec.Finding {
 	}
 	low, high := stats.ClopperPearson(failed, sent, confidence)
 	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceVeryHigh,
-		Summary: fmt.Sprintf("%s of %s requests failed (%.2g %%, 95 %% between %.2g and %.2g %%)", grouped(float64(failed)), grouped(float64(sent)),
-			100*float64(failed)/float64(sent), 100*low, 100*high),
-		Advice: []string{"look at the frontend's log around the times in requests.jsonl", "kubectl get events --sort-by=.lastTimestamp"}}
+		Summary: fmt.Sprintf("%s of %s requests failed (%s %%, 95 %% between %s and %s %%)", grouped(float64(failed)), grouped(float64(sent)),
+			twoDigits(100*float64(failed)/float64(sent)), twoDigits(100*low), twoDigits(100*high)),
+		Advice: []string{"look at the frontend's log around the times in requests.jsonl", "`kubectl get events --sort-by=.lastTimestamp`"}}
 	if low > ev.th.ErrorShare {
 		f.Severity = spec.SeverityFail
 	}
@@ -63,4 +63,12 @@ func failedRequests(ev *Evidence) []spec.Finding {
 	}
 	f.GPUs = ev.gpusOf(f.Workers)
 	return []spec.Finding{f}
+}
+
+// twoDigits writes a share in per cent, which is 100 at most.
+func twoDigits(v float64) string {
+	if v >= 10 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.2g", v)
 }

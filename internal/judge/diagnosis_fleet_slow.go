@@ -14,7 +14,7 @@ func fleetSlow(ev *Evidence) []spec.Finding {
 	}
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh,
 		Summary: ev.slowWords(), Evidence: ev.slowEvidence(),
-		Advice: []string{"compare versions, flags and clocks with the machine that the reference is of", "nvidia-smi -q -d CLOCK,PERFORMANCE", "aicr knee --url URL: is it the same curve, lower?"}}
+		Advice: []string{"compare versions, flags and clocks with the machine that the reference is of", "`nvidia-smi -q -d CLOCK,PERFORMANCE`", "`aicr knee --url URL`: is it the same curve, lower?"}}
 	return []spec.Finding{ev.unlessPastKnee(f)}
 }
 
@@ -50,7 +50,7 @@ func (ev *Evidence) slowWords() string {
 func (ev *Evidence) slowEvidence() []string {
 	var all []string
 	if o := ev.overall; !math.IsNaN(o.low) {
-		all = append(all, fmt.Sprintf("throughput %s tokens/s, 95 %% between %s and %s, over %d episodes", grouped(o.value), grouped(o.low), grouped(o.high), o.n))
+		all = append(all, fmt.Sprintf("throughput %s tokens/s, 95 %% between %s and %s, over %s", grouped(o.value), grouped(o.low), grouped(o.high), counted(float64(o.n), "episode")))
 	}
 	if ev.tests.ttftBad > 0 {
 		for _, d := range ev.episodes {

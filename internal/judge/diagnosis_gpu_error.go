@@ -50,7 +50,7 @@ func gpuBroken(ev *Evidence) []spec.Finding {
 		}
 	}
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh,
-		Advice: []string{"drain the node, reset the GPU, and replace it when it comes again", "nvidia-smi -q -d ECC,ROW_REMAPPER -i GPU", "dmesg | grep -i xid"}}
+		Advice: []string{"drain the node, reset the GPU, and replace it when it comes again", "`nvidia-smi -q -d ECC,ROW_REMAPPER -i GPU`", "`dmesg | grep -i xid`"}}
 	for _, name := range order {
 		if s := by[name]; s.fail {
 			f.GPUs = append(f.GPUs, name)

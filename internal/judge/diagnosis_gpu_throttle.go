@@ -36,7 +36,7 @@ func gpuThrottled(ev *Evidence) []spec.Finding {
 		}
 	}
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh,
-		Advice: []string{"look at the cooling and the power supply of the node", "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i GPU"}}
+		Advice: []string{"look at the cooling and the power supply of the node", "`nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i GPU`"}}
 	var reasons []string
 	for _, name := range order {
 		s := by[name]

@@ -8,7 +8,7 @@ import (
 
 // noTokensServed finds answers that are complete and empty.
 func noTokensServed(ev *Evidence) []spec.Finding {
-	advice := []string{"ask for a chat completion, not for /health", "curl URL/v1/chat/completions with max_tokens 4, and look at the content", "look at the workers' logs: the model may not be loaded"}
+	advice := []string{"ask for a chat completion, not for /health", "`curl URL/v1/chat/completions` with max_tokens 4, and look at the content", "look at the workers' logs: the model may not be loaded"}
 	if ev.start.notServed != nil && !ev.loaded() {
 		var workers, seen []string
 		for _, a := range ev.start.answers {

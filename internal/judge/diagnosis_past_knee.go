@@ -15,12 +15,20 @@ func pastKnee(ev *Evidence) []spec.Finding {
 	}
 	c, half := ev.episodes[0].point.Concurrency, ev.half.point.Concurrency
 	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceHigh,
-		Summary: fmt.Sprintf("the load is past the knee: from %d to %d in flight throughput rose by %s only (elasticity %.2f)", half, c,
-			percent(ev.episodes[0].throughput.value/ev.half.throughput.value-1), ev.elasticity),
+		Summary: fmt.Sprintf("the load is past the knee: from %d to %d in flight throughput %s (elasticity %.2f)", half, c,
+			rise(ev.episodes[0].throughput.value/ev.half.throughput.value-1), ev.elasticity),
 		Evidence: []string{fmt.Sprintf("%s tokens/s with %d in flight, %s with %d", grouped(ev.half.throughput.value), half, grouped(ev.episodes[0].throughput.value), c)},
-		Advice:   []string{"step the concurrency down: --concurrency-per-gpu", "aicr knee --url URL --write FILE finds an operating point and its reference"}}
+		Advice:   []string{"step the concurrency down: `--concurrency-per-gpu`", "`aicr knee --url URL --write FILE` finds an operating point and its reference"}}
 	if slow, _ := ev.tests.slowWorkers(); ev.onlyLate() && len(slow) == 0 {
 		f.Severity = spec.SeverityInvalid // you measured the knee
 	}
 	return []spec.Finding{f}
+}
+
+// rise is how throughput went, in words.
+func rise(share float64) string {
+	if share <= 0 {
+		return "did not rise"
+	}
+	return "rose by " + percent(share) + " only"
 }

@@ -29,7 +29,7 @@ func podsFailed(ev *Evidence) []spec.Finding {
 	}
 	return []spec.Finding{{Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh, Workers: workers,
 		Summary: counted(float64(len(seen)), "event") + " of pods that could not start", Evidence: firstOf(seen, 8),
-		Advice: []string{"kubectl describe pod POD", "kubectl logs POD --previous"}}}
+		Advice: []string{"`kubectl describe pod POD`", "`kubectl logs POD --previous`"}}}
 }
 
 // firstOf keeps a list readable.

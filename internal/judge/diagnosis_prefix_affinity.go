@@ -20,7 +20,7 @@ func prefixAffinity(ev *Evidence) []spec.Finding {
 	}
 	workers = orderly(workers)
 	f := spec.Finding{Severity: spec.SeverityInvalid, Confidence: spec.ConfidenceMedium, Workers: workers, GPUs: ev.gpusOf(workers),
-		Advice: []string{"send diverse prompts, as users do (prompts: unique), or judge with least-loaded routing", "aicr bench --url URL straight at the worker shows whether it is well"}}
+		Advice: []string{"send diverse prompts, as users do (prompts: unique), or judge with least-loaded routing", "`aicr bench --url URL` straight at the worker shows whether it is well"}}
 	hits := 0.0
 	for _, d := range ev.episodes {
 		hits = max(hits, d.prefixHits())
@@ -32,7 +32,7 @@ func prefixAffinity(ev *Evidence) []spec.Finding {
 	f.Evidence = append(f.Evidence, fmt.Sprintf("%s of the prompts' tokens came from a prefix cache", percent(hits)))
 	for _, w := range workers {
 		s := ev.shares[w]
-		f.Evidence = append(f.Evidence, fmt.Sprintf("worker %s made %.2f of a fair share of the tokens in %d episodes", w, mean(s), len(s)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("worker %s made %.2f of a fair share of the tokens in %s", w, mean(s), counted(float64(len(s)), "episode")))
 	}
 	f.Summary = fmt.Sprintf("prefix affinity starved %s: %s of the prompts' tokens were cached elsewhere", several("worker", workers), percent(hits))
 	return []spec.Finding{f}

@@ -19,7 +19,7 @@ func telemetryGap(ev *Evidence) []spec.Finding {
 		unjoined = unjoined || d.unjoined
 		off = append(off, ev.disagree(d)...)
 	}
-	advice := []string{"ask the metrics pages yourself: curl PAGE", "aicr watch --url URL --worker-metrics PAGE says which page does not answer, and why"}
+	advice := []string{"ask the metrics pages yourself: `curl PAGE`", "`aicr watch --url URL --worker-metrics PAGE` says which page does not answer, and why"}
 	var all []spec.Finding
 	if share := float64(lost) / float64(max(1, asked)); share > ev.th.TelemetryLost {
 		all = append(all, spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceVeryHigh,

@@ -16,7 +16,7 @@ func versionSkew(ev *Evidence) []spec.Finding {
 	return []spec.Finding{{Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh,
 		Summary:  skew,
 		Evidence: []string{"runtime image " + ev.start.runtime, "chart " + ev.start.chart},
-		Advice:   []string{"align the runtime's image tag with the version of the chart", "helm list -A | grep dynamo"}}}
+		Advice:   []string{"align the runtime's image tag with the version of the chart", "`helm list -A | grep dynamo`"}}}
 }
 
 func skewed(ev *Evidence) string {

@@ -11,7 +11,7 @@ import (
 // anything to.
 func workerAbsent(ev *Evidence) []spec.Finding {
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh,
-		Advice: []string{"kubectl get pods -o wide: which worker's pod is missing or restarted?", "kubectl describe pod POD; kubectl logs POD --previous",
+		Advice: []string{"`kubectl get pods -o wide`: which worker's pod is missing or restarted?", "`kubectl describe pod POD`; `kubectl logs POD --previous`",
 			"a worker that was frozen for some 10 s leaves discovery and does not come back: restart it"}}
 	holed := map[string]bool{}
 	for _, d := range ev.looked() {
@@ -42,11 +42,11 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 			case w.absent == neverThere && d.allSeen(ev.plan.Point.Workers):
 				// The client saw as many serve as there should be: it is the page that is wrong.
 			case w.absent == neverThere:
-				say(w.name, "episode %d: nobody answers in the place of worker %s", d.number, w.name)
+				say(w.name, "%s: nobody answers in the place of worker %s", d.title(), w.name)
 			case w.absent == left:
-				say(w.name, "episode %d: worker %s served, and was gone from %.0f s on, or for a while", d.number, w.name, w.goneS)
+				say(w.name, "%s: worker %s served, and was gone from %.0f s on, or for a while", d.title(), w.name, w.goneS)
 			case w.absent == neverServed && d.gross > 0 && ev.starved[w.name] == 0 && !(d.prefixHits() >= ev.th.PrefixHit):
-				say(w.name, "episode %d: worker %s is there and got nothing to do", d.number, w.name)
+				say(w.name, "%s: worker %s is there and got nothing to do", d.title(), w.name)
 			}
 		}
 		if d.named { // a page that nobody named was not looked at

@@ -10,7 +10,7 @@ import (
 // workerStall finds workers that stood still while their peers did not.
 func workerStall(ev *Evidence) []spec.Finding {
 	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceMedium,
-		Advice: []string{"look at the engine's main thread while it stands: py-spy dump --pid PID", "aicr watch --url URL --worker-metrics PAGE --record DIR keeps the evidence of the next one",
+		Advice: []string{"look at the engine's main thread while it stands: `py-spy dump --pid PID`", "`aicr watch --url URL --worker-metrics PAGE --record DIR` keeps the evidence of the next one",
 			"least-loaded routing limits the damage; it also hides it from TTFT"}}
 	n, minutes, longest := 0, ev.tests.minutes, 0
 	both := true

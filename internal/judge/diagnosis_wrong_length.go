@@ -21,7 +21,7 @@ func wrongLength(ev *Evidence) []spec.Finding {
 		}
 	}
 	f := spec.Finding{Severity: spec.SeverityInvalid, Confidence: spec.ConfidenceVeryHigh,
-		Advice: []string{"have the server ignore the end of a text (ignore_eos) and take min_tokens", "compare with a reference of the same lengths: aicr knee --url URL --write FILE"}}
+		Advice: []string{"have the server ignore the end of a text (ignore_eos) and take min_tokens", "compare with a reference of the same lengths: `aicr knee --url URL --write FILE`"}}
 	if m := mean(out); len(out) > 0 && p.OutputTokens > 0 && math.Abs(m/float64(p.OutputTokens)-1) > ev.th.LengthOff {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("answers had %.1f tokens on average, %d were declared", m, p.OutputTokens))
 	}

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -146,6 +147,14 @@ func digestOf(p *spec.Plan, r *spec.EpisodeRecord, past *past) *digest {
 	return d
 }
 
+// title is what an episode goes by: 0 is the look before the first.
+func (d *digest) title() string {
+	if d.number == 0 {
+		return "half the load"
+	}
+	return fmt.Sprintf("episode %d", d.number)
+}
+
 // longestEpisode is how long an episode can be, in seconds: a day.
 const longestEpisode = 86400
 
@@ -223,8 +232,8 @@ func (d *digest) capability(t *timeline, r *spec.EpisodeRecord, clean []bool, p 
 	var all, gross []float64
 	for i := range r.Requests {
 		q := &r.Requests[i]
-		if q.Lane == laneSentinel {
-			if q.First > 0 && q.Class == classOK {
+		if q.Lane == spec.LaneSentinel {
+			if q.First > 0 && q.Class == spec.ClassOK {
 				d.sentinel = append(d.sentinel, ms(q.First-q.Intended))
 			} else {
 				d.sentinel = append(d.sentinel, math.Inf(1))
@@ -310,8 +319,8 @@ func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th 
 			continue
 		}
 		w.requests++
-		if !served(q) {
-			if q.Class != classInterrupted {
+		if !q.Served() {
+			if q.Failed() {
 				w.failed++
 			}
 			continue
@@ -475,12 +484,12 @@ func (d *digest) served(r *spec.EpisodeRecord, th *spec.Thresholds) {
 	n := 0
 	for i := range r.Requests {
 		q := &r.Requests[i]
-		count(&d.requests, q)
-		if q.Lane == laneSentinel {
+		d.requests.Add(q)
+		if q.Lane == spec.LaneSentinel {
 			continue
 		}
 		d.over++
-		if !served(q) {
+		if !q.Served() {
 			continue
 		}
 		n++
@@ -519,7 +528,7 @@ func (d *digest) failures(t *timeline, r *spec.EpisodeRecord) {
 	e.classes, e.named, e.refused = map[string]int{}, map[string]int{}, map[string]int{}
 	var took []float64
 	for i := range r.Requests {
-		if q := &r.Requests[i]; served(q) {
+		if q := &r.Requests[i]; q.Served() {
 			took = append(took, float64(q.End-q.Sent))
 		}
 	}
@@ -531,7 +540,7 @@ func (d *digest) failures(t *timeline, r *spec.EpisodeRecord) {
 		if k >= 0 && k < t.seconds {
 			sent[k]++
 		}
-		if served(q) || q.Class == classInterrupted {
+		if !q.Failed() {
 			continue
 		}
 		e.failed++

@@ -59,7 +59,7 @@ func KneeLevelOf(r *spec.EpisodeRecord, t *spec.Thresholds) KneeLevel {
 	ramp, end := int64(e.Point.RampS*1e9), int64(e.Point.DurationS*1e9)
 	var sum, n float64
 	for q := range closedLoop(r.Requests) {
-		if served(q) && q.Sent >= ramp && q.Sent < end {
+		if q.Served() && q.Sent >= ramp && q.Sent < end {
 			sum += seconds(q.End - q.Sent)
 			n++
 		}
@@ -85,7 +85,7 @@ func KneeLevelOf(r *spec.EpisodeRecord, t *spec.Thresholds) KneeLevel {
 	l.SteadyS = seconds(end - from)
 	rates := make([]float64, batches)
 	for q := range closedLoop(r.Requests) {
-		if served(q) {
+		if q.Served() {
 			spreadTokens(rates, q, from, batch)
 		}
 	}
@@ -114,7 +114,7 @@ func clientLimit(c *spec.BenchClient) string {
 func closedLoop(all []spec.Request) func(yield func(*spec.Request) bool) {
 	return func(yield func(*spec.Request) bool) {
 		for i := range all {
-			if q := &all[i]; q.Lane != laneSentinel && !yield(q) {
+			if q := &all[i]; q.Lane != spec.LaneSentinel && !yield(q) {
 				return
 			}
 		}
@@ -130,7 +130,7 @@ func (l *KneeLevel) latencies(r *spec.EpisodeRecord, from, to int64, t *spec.Thr
 			continue
 		}
 		l.Sent++
-		if !served(q) {
+		if !q.Served() {
 			l.Failed++
 			continue
 		}

@@ -22,7 +22,7 @@ func waves(users int, life, lasts float64) *spec.EpisodeRecord {
 	for begin := 0.0; begin < lasts; begin += life {
 		for range users {
 			r.Requests = append(r.Requests, spec.Request{Lane: "closed", Sent: ns(begin), First: ns(begin + life/2), Last: ns(begin + life),
-				End: ns(begin + life), Gap: ns(life / 200), Tokens: 101, Class: classOK})
+				End: ns(begin + life), Gap: ns(life / 200), Tokens: 101, Class: spec.ClassOK})
 		}
 	}
 	return r
@@ -79,7 +79,7 @@ func TestALevelThatSaysNothingDoesNotCount(t *testing.T) {
 		"nothing recorded": {func(r *spec.EpisodeRecord) { r.Requests = nil }, "nothing was served", false},
 		"only the sentinel": {func(r *spec.EpisodeRecord) {
 			for i := range r.Requests {
-				r.Requests[i].Lane = laneSentinel
+				r.Requests[i].Lane = spec.LaneSentinel
 			}
 		}, "nothing was served", false},
 	}

@@ -342,7 +342,7 @@ type hold struct {
 func (f *finder) heldUp(r *spec.EpisodeRecord) []standstill {
 	var each []float64
 	for i := range r.Requests {
-		if q := &r.Requests[i]; served(q) && q.Tokens > 1 {
+		if q := &r.Requests[i]; q.Served() && q.Tokens > 1 {
 			each = append(each, float64(q.Last-q.First)/float64(q.Tokens-1))
 		}
 	}
@@ -360,7 +360,7 @@ func (f *finder) heldUp(r *spec.EpisodeRecord) []standstill {
 			continue
 		}
 		gap, from, to := q.Gap, q.GapEnd-q.Gap, q.GapEnd
-		if q.Class == classInterrupted && q.End-q.Last > gap {
+		if q.Class == spec.ClassInterrupted && q.End-q.Last > gap {
 			gap, from, to = min(q.End, until)-q.Last, q.Last, min(q.End, until)
 		}
 		late := float64(q.Last-q.First) - float64(float64(q.Tokens)*usual)

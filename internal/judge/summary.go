@@ -39,14 +39,14 @@ func Summarize(r *Record) *spec.Episode {
 	s := newSums()
 	for i := range r.Requests {
 		q := &r.Requests[i]
-		if q.Lane == laneSentinel {
-			count(&e.Sentinel, q)
-			if served(q) {
+		if q.Lane == spec.LaneSentinel {
+			e.Sentinel.Add(q)
+			if q.Served() {
 				s.sentinel = append(s.sentinel, ms(q.First-q.Intended))
 			}
 			continue
 		}
-		count(&e.Requests, q)
+		e.Requests.Add(q)
 		s.add(q)
 	}
 	// A fleet that has stopped answering is under load until its time is up: that a
@@ -59,27 +59,6 @@ func Summarize(r *Record) *spec.Episode {
 	e.Client = client(r, s)
 	e.Samples = samples(r.Series)
 	return e
-}
-
-const (
-	classOK          = "ok"
-	classInterrupted = "interrupted"
-	laneSentinel     = "sentinel"
-)
-
-func served(q *spec.Request) bool { return q.Class == classOK && q.First > 0 && q.Tokens > 0 }
-
-func count(c *spec.RequestCounts, q *spec.Request) {
-	c.Sent++
-	c.Classes[q.Class]++
-	switch {
-	case served(q):
-		c.Served++
-	case q.Class == classInterrupted:
-		c.Interrupted++
-	default:
-		c.Failed++
-	}
 }
 
 // sums gathers the closed loop's requests.
@@ -120,8 +99,8 @@ func (s *sums) add(q *spec.Request) {
 	gap := longestGap(q)
 	w.gap = max(w.gap, gap)
 	w.tokens += int64(q.Tokens)
-	if !served(q) {
-		if q.Class != classInterrupted {
+	if !q.Served() {
+		if q.Failed() {
 			w.failed++
 		}
 		if q.First > 0 {
@@ -151,7 +130,7 @@ func (s *sums) add(q *spec.Request) {
 // longestGap is the longest wait for a token, that in which a stream was given up
 // included.
 func longestGap(q *spec.Request) int64 {
-	if q.Class == classInterrupted && q.First > 0 {
+	if q.Class == spec.ClassInterrupted && q.First > 0 {
 		return max(q.Gap, q.End-q.Last)
 	}
 	return q.Gap
@@ -238,7 +217,7 @@ func client(r *Record, s *sums) spec.BenchClient {
 		n := 0
 		for i := range r.Requests {
 			q := &r.Requests[i]
-			if q.Lane == laneSentinel {
+			if q.Lane == spec.LaneSentinel {
 				continue
 			}
 			held += float64(max(0, min(q.End, to)-max(q.Sent, from)))

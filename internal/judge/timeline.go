@@ -307,9 +307,7 @@ func orNaN(v float64, ok bool) float64 {
 	return v
 }
 
-// readRequests takes what the client has of each stream. Only its first and last
-// token and its longest wait are known, so that its tokens lie evenly on both
-// sides of that wait.
+// readRequests takes what the client has of each stream.
 func (t *timeline) readRequests(requests []spec.Request) {
 	t.fleet, t.inFlight, t.starts = make([]float64, t.seconds), make([]float64, t.seconds), make([]float64, t.seconds)
 	if t.named {
@@ -324,7 +322,7 @@ func (t *timeline) readRequests(requests []spec.Request) {
 	}
 	for i := range requests {
 		q := &requests[i]
-		if refusedAtOnce(q) {
+		if q.RefusedAtOnce() {
 			continue // nobody waited
 		}
 		add(t.inFlight, q.Sent, q.End, 1/float64(second))
@@ -342,30 +340,14 @@ func (t *timeline) readRequests(requests []spec.Request) {
 				l.starts[k]++
 			}
 		}
-		spread := func(to []float64) {
-			from, until, gap := q.First, max(q.Last, q.First+1), q.Gap
-			if gap < longGap || q.GapEnd-gap < from || q.GapEnd > until {
-				add(to, from, until, float64(q.Tokens)/float64(until-from))
-				return
+		q.TokensOver(func(from, until int64, rate float64) {
+			add(t.fleet, from, until, rate)
+			if l != nil {
+				add(l.seen, from, until, rate)
 			}
-			rate := float64(q.Tokens) / float64(max(1, until-from-gap))
-			add(to, from, q.GapEnd-gap, rate)
-			add(to, q.GapEnd, max(until, q.GapEnd+1), rate)
-		}
-		spread(t.fleet)
-		if l != nil {
-			spread(l.seen)
-		}
+		})
 	}
 }
-
-// refusedAtOnce says whether a request failed so fast that it was never under way.
-func refusedAtOnce(q *spec.Request) bool {
-	return !served(q) && q.Class != classInterrupted && q.First == 0 && q.End-q.Sent < second
-}
-
-// longGap is a wait that is told apart from the usual ones.
-const longGap = second / 2
 
 // add spreads a rate per nanosecond over the seconds of a stretch.
 func add(to []float64, from, until int64, rate float64) {

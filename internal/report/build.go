@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"time"
 
@@ -10,7 +11,9 @@ import (
 )
 
 // Builder makes a Report of a run as its record is read, an episode at a time. It
-// keeps no request: what it needs of them it adds up by the second.
+// keeps no request: what it needs of them it adds up by the second, and besides has the
+// wait of each until its episode is over. Of an episode that is over it keeps no more
+// points of a worker or a GPU than mostKeptPoints, and fewer where there are many.
 type Builder struct {
 	run    spec.Run
 	plan   *spec.Plan
@@ -21,26 +24,48 @@ type Builder struct {
 	lanes    map[string]*laneTrack
 	gpus     map[string]*gpuTrack
 	waits    *waits
-	unlaned  bool // there were more workers than there are lanes for
-	later    int  // requests and samples that are too late in their episode to be drawn
+	served   int  // workers that a request was the first to name
+	asked    int  // and a sample
+	heard    bool // some worker's page said something
+	unlaned  bool // there were more workers than are kept
+	uncarded bool // and more GPUs
+	later    int  // requests and samples at times that their episode cannot have had
 }
 
-// NewBuilder begins a report of a run.
+// NewBuilder begins a report of a run. Secrets that stand in the address of what was
+// loaded are in no report.
 func NewBuilder(run spec.Run, plan *spec.Plan, events []spec.Event) *Builder {
 	start, _ := time.Parse(time.RFC3339, run.Start) // one that is none is told of by Begin
+	run.Target.URL = withoutSecrets(run.Target.URL)
 	return &Builder{run: run, plan: plan, events: events, start: start,
 		lanes: map[string]*laneTrack{}, gpus: map[string]*gpuTrack{}, waits: newWaits()}
+}
+
+// withoutSecrets is an address without the parts that may hold some. Of one that cannot
+// be read nobody can tell which those are, so that nothing of it is shown.
+func withoutSecrets(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
 // episodeTrack is what is kept of an episode.
 type episodeTrack struct {
 	spec.ReportEpisode
-	place int
-	over  bool
-	end   int64 // the latest stamp of it
-	fleet fleetBins
-	count clientCount
-	waits waitCounts
+	place  int
+	over   bool
+	latest int64 // a stamp that it cannot have
+	end    int64 // the latest stamp that it has
+	tokens int64 // of all its requests
+	width  int64 // of its bins, nanoseconds
+	last   int64 // the latest stamp in its bins
+	fleet  fleetBins
+	bins   int     // how many there are, when it is over
+	drawn  stretch // what the fleet did, when it is over
+	count  clientCount
+	waits  waitCounts
 }
 
 // Begin begins an episode: the requests and samples that follow are its.
@@ -54,8 +79,38 @@ func (b *Builder) Begin(e *spec.Episode) {
 			at = b.episodes[n-1].Until
 		}
 	}
-	b.episodes = append(b.episodes, &episodeTrack{place: len(b.episodes),
+	b.episodes = append(b.episodes, &episodeTrack{place: len(b.episodes), latest: latestOf(e), width: second,
 		ReportEpisode: spec.ReportEpisode{Episode: *e, At: at, Until: at}})
+}
+
+// latestOf is a stamp that an episode cannot have, by the load that it says it had: a clock
+// that was wrong for one request shall not make a day of a minute.
+func latestOf(e *spec.Episode) int64 {
+	const aDay, margin = 86400, 600 // the margin is for what comes before the load and after it
+	loaded := e.LoadedS
+	if e.Point.Requests == 0 { // it ended by time
+		loaded = max(loaded, e.Point.RampS+e.Point.DurationS)
+	}
+	if loaded <= 0 {
+		return aDay * second // nobody says
+	}
+	const usual = 3600 // longer than anybody waits for an answer
+	until := loaded + margin + max(0, cmp.Or(e.Point.RequestTimeout, usual))
+	return int64(min(until, aDay) * float64(second))
+}
+
+// reach widens the bins of the episode under way until a stamp is within the last one.
+func (b *Builder) reach(e *episodeTrack, stamp int64) {
+	e.last = max(e.last, stamp)
+	most := int64(min(mostBins, mostBinsOfAll/max(1, len(b.lanes))))
+	for e.last/e.width >= most {
+		e.width *= 2
+		e.fleet.widen()
+		for _, l := range b.lanes {
+			l.now.tokens.widen()
+			l.now.streams.widen()
+		}
+	}
 }
 
 func (b *Builder) current() *episodeTrack {
@@ -74,10 +129,27 @@ func (b *Builder) settle() {
 	e.over = true
 	e.Until = e.At + seconds(e.end)
 	e.fleet.settle()
-	e.fleet.recount(&e.count)
+	e.fleet.recount(e.width, &e.count, float64(e.tokens))
+	e.bins = e.fleet.length()
+	e.drawn = e.fleet.drawn(e).thinned(mostKeptPoints)
+	e.fleet, e.count = fleetBins{}, clientCount{}
 	e.waits = b.waits.take()
+	pods, asked, served := b.pods(), 0, 0
 	for _, l := range b.lanes {
-		l.settle()
+		if l.asked {
+			asked++
+		}
+		if l.requests > 0 {
+			served++
+		}
+	}
+	for _, l := range b.lanes {
+		l.has(e.place, pods)
+		l.settle(e, kept(asked), kept(served))
+	}
+	for _, g := range b.gpus {
+		g.pod = ""
+		g.power.settle(e.place, kept(len(b.gpus)))
 	}
 }
 
@@ -87,19 +159,22 @@ func (b *Builder) Request(q *spec.Request) {
 	if e == nil {
 		return
 	}
+	e.tokens += int64(q.Tokens)
 	b.waits.add(q)
-	l := b.lane(q.Worker)
+	l := b.lane(q.Worker, &b.served)
 	if l != nil {
 		l.count(q)
 	}
-	if q.End >= latest {
+	last := max(q.Sent, q.First, q.Last, q.End)
+	if last >= e.latest {
 		b.later++
 		return
 	}
+	b.reach(e, last)
 	e.end = max(e.end, q.End)
-	e.fleet.add(q)
+	e.fleet.add(e.width, q)
 	if l != nil {
-		l.served(e.place, q)
+		l.draw(e.width, q)
 	}
 }
 
@@ -109,7 +184,7 @@ func (b *Builder) Sample(s *spec.Sample) {
 	if e == nil {
 		return
 	}
-	if s.T < 0 || s.T >= latest {
+	if s.T < 0 || s.T >= e.latest {
 		b.later++
 		return
 	}
@@ -117,11 +192,14 @@ func (b *Builder) Sample(s *spec.Sample) {
 	at := e.At + seconds(s.T)
 	switch s.Source {
 	case spec.SourceWorker:
-		if l := b.lane(s.Name); l != nil {
+		if l := b.lane(s.Name, &b.asked); l != nil {
+			b.heard = b.heard || s.Worker != nil
 			l.told(e.place, at, s)
 		}
 	case spec.SourceGPU:
-		b.gpu(s.Name).told(e.place, at, s)
+		if g := b.gpu(s.Name); g != nil {
+			g.told(e.place, at, s)
+		}
 	case spec.SourceClient:
 		e.count.add(s)
 	}
@@ -143,7 +221,7 @@ func (b *Builder) Report(v *spec.Verdict) *spec.Report {
 	b.addLanes(r)
 	b.addMarks(r)
 	if b.later > 0 {
-		r.Notes = append(r.Notes, layout.Plural(b.later, "line")+" not drawn: they tell of more than a day after their episode's start")
+		r.Notes = append(r.Notes, layout.Plural(b.later, "line")+" not drawn: their episode cannot have had the times that they tell")
 	}
 	return r
 }
@@ -182,22 +260,7 @@ func leftOut(n int, what string) []string {
 	return []string{layout.Plural(n, what) + " not shown: there are too many"}
 }
 
-const (
-	second = int64(time.Second)
-	latest = 86400 * second // of an episode, that is drawn
-)
+const second = int64(time.Second)
 
 func seconds(ns int64) float64 { return float64(ns) / float64(second) }
 func ms(ns int64) float64      { return float64(ns) / float64(time.Millisecond) }
-
-const (
-	laneSentinel     = "sentinel"
-	phaseSteady      = "steady"
-	classOK          = "ok"
-	classInterrupted = "interrupted"
-)
-
-// served and failed are as the judge has them: who was answered without a token was
-// not served, and who was interrupted did not fail.
-func served(q *spec.Request) bool { return q.Class == classOK && q.First > 0 && q.Tokens > 0 }
-func failed(q *spec.Request) bool { return !served(q) && q.Class != classInterrupted }

@@ -8,34 +8,51 @@ import (
 	"aicr/internal/stats"
 )
 
-// fleetBins is an episode as the client had it, by the second.
+// fleetBins is an episode as the client had it.
 type fleetBins struct {
 	tokens, inFlight, failed bins
 	waits                    [][]float32 // ms for the first token, of the closed loop's requests sent then
 	wait50, wait99           []float64   // of those, when the episode is over
 }
 
-func (f *fleetBins) add(q *spec.Request) {
-	if !refusedAtOnce(q) {
-		f.inFlight.spread(q.Sent, q.End, 1/float64(second))
+func (f *fleetBins) add(width int64, q *spec.Request) {
+	if !q.RefusedAtOnce() {
+		f.inFlight.spread(width, q.Sent, q.End, 1/float64(second))
 	}
-	f.tokens.tokens(q)
-	if failed(q) {
-		f.failed.count(q.End - 1)
+	q.TokensOver(func(from, until int64, rate float64) { f.tokens.spread(width, from, until, rate) })
+	if q.Failed() {
+		f.failed.count(width, q.End-1)
 	}
-	if q.Lane == laneSentinel || q.First == 0 {
+	if q.Lane == spec.LaneSentinel || q.First == 0 {
 		return
 	}
-	k := int(max(q.Sent, 0) / second)
+	k := int(max(q.Sent, 0) / width)
 	f.waits = reach(f.waits, k)
 	f.waits[k] = append(f.waits[k], float32(ms(q.First-q.Sent)))
 }
 
-// refusedAtOnce says whether a request failed so fast that it was never under way.
-func refusedAtOnce(q *spec.Request) bool { return failed(q) && q.First == 0 && q.End-q.Sent < second }
+// widen makes one bin of two.
+func (f *fleetBins) widen() {
+	for _, v := range []*bins{&f.tokens, &f.inFlight, &f.failed} {
+		v.widen()
+	}
+	n := len(f.waits)
+	for k, waits := range f.waits {
+		if k%2 == 0 {
+			f.waits[k/2] = waits
+		} else {
+			f.waits[k/2] = append(f.waits[k/2], waits...)
+		}
+	}
+	clear(f.waits[(n+1)/2:])
+	f.waits = f.waits[:(n+1)/2]
+}
 
 // settle sums the waits up.
 func (f *fleetBins) settle() {
+	for _, v := range []*bins{&f.tokens, &f.inFlight, &f.failed} {
+		v.settle()
+	}
 	var sorted []float64
 	for _, waits := range f.waits {
 		slices.Sort(waits)
@@ -62,22 +79,24 @@ func (c *clientCount) add(s *spec.Sample) {
 }
 
 // recount puts what the engine counted as it came in the place of what was spread, as
-// the judge does: it shows a trickle, which spreading hides.
-func (f *fleetBins) recount(c *clientCount) {
+// the judge does: it shows a trickle, which spreading hides. Tokens is how many all
+// requests had.
+func (f *fleetBins) recount(width int64, c *clientCount, tokens float64) {
 	n := len(c.at)
 	if n < 2 || c.total[n-1] <= 0 {
 		return
 	}
 	// The engine counts events, and an event may have several tokens in it.
-	scale := stats.Sum(f.tokens) / c.total[n-1]
+	scale := tokens / c.total[n-1]
 	if scale < 0.5 || scale > 8 {
 		return
 	}
+	f.tokens.amounts = reach(f.tokens.amounts, f.length()-1)
 	before := 0.0
-	for k := range f.tokens {
-		after := c.by(int64(k+1) * second)
-		if d := (after - before) * scale; d >= 0 {
-			f.tokens[k] = d
+	for k := range f.tokens.amounts {
+		after := c.by(int64(k+1) * width)
+		if d := (after - before) * scale; d >= 0 { // one that began anew says nothing of that second
+			f.tokens.amounts[k] = d
 		}
 		before = after
 	}
@@ -96,37 +115,40 @@ func (c *clientCount) by(when int64) float64 {
 	return c.total[i-1] + float64(share*(c.total[i]-c.total[i-1]))
 }
 
-// length is for how many seconds there is anything.
+// length is for how many bins there is anything.
 func (f *fleetBins) length() int {
-	return max(len(f.tokens), len(f.inFlight), len(f.failed), len(f.wait50))
+	return max(len(f.tokens.amounts), len(f.inFlight.amounts), len(f.failed.amounts), len(f.wait50))
+}
+
+// drawn is an episode that is over.
+func (f *fleetBins) drawn(e *episodeTrack) stretch {
+	s := stretch{t: e.middles(), rows: make([][]float64, 5)}
+	for k := range e.bins {
+		wait50, wait99 := math.NaN(), math.NaN()
+		if k < len(f.wait50) {
+			wait50, wait99 = f.wait50[k], f.wait99[k]
+		}
+		for i, v := range []float64{f.tokens.rate(k, e.width), wait50, wait99, f.inFlight.rate(k, e.width), f.failed.rate(k, e.width)} {
+			s.rows[i] = append(s.rows[i], v)
+		}
+	}
+	return s
 }
 
 func (b *Builder) fleetTrack() spec.FleetTrack {
 	var all track
 	for _, e := range b.episodes {
-		f := &e.fleet
-		n := f.length()
-		s := stretch{t: middles(e, n), rows: make([][]float64, 5)}
-		for k := range n {
-			wait50, wait99 := math.NaN(), math.NaN()
-			if k < len(f.wait50) {
-				wait50, wait99 = f.wait50[k], f.wait99[k]
-			}
-			for i, v := range []float64{f.tokens.at(k), wait50, wait99, f.inFlight.at(k), f.failed.at(k)} {
-				s.rows[i] = append(s.rows[i], v)
-			}
-		}
-		all = append(all, s)
+		all = append(all, e.drawn)
 	}
 	t, rows := all.thinned(5, mostFleetPoints)
 	return spec.FleetTrack{T: t, Rate: rows[0], TTFT50: rows[1], TTFT99: rows[2], InFlight: rows[3], Failed: rows[4]}
 }
 
-// middles are the middles of an episode's first seconds.
-func middles(e *episodeTrack, n int) []float64 {
-	t := make([]float64, n)
+// middles are the middles of an episode's bins.
+func (e *episodeTrack) middles() []float64 {
+	t := make([]float64, e.bins)
 	for k := range t {
-		t[k] = min(e.At+float64(k)+0.5, e.Until)
+		t[k] = min(e.At+(float64(k)+0.5)*seconds(e.width), e.Until)
 	}
 	return t
 }

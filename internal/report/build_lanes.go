@@ -12,41 +12,50 @@ import (
 	"aicr/internal/stats"
 )
 
-// mostLanes is how many workers are drawn. A server that names each of its answers
-// another worker has no workers that mean anything.
-const mostLanes = 512
+const (
+	mostLanes = 512 // that are drawn
+
+	// mostTracked is how many workers and GPUs are kept track of, so that those that the
+	// verdict names can be drawn. A server that names each of its answers another worker
+	// has no workers that mean anything.
+	mostTracked = 4096
+)
 
 // laneTrack is what is kept of a worker.
 type laneTrack struct {
-	name, gpu string
+	name       string
+	named, pod string   // the GPU that it names in the episode under way, and its pod
+	gpu        string   // the one that it had last
+	cards      []string // and in each episode
 
-	scraped []scrapes     // by episode
+	scraped track         // running, waiting and rate as its page has them
 	counter stats.Counter // of the tokens, in the episode under way
 	asked   bool          // there is telemetry of it, if only that it is silent
 	heard   bool          // and it is not always
 	silence silence
 
-	client           []clientBins // by episode
+	client           track      // running, waiting and rate as the client has them
+	now              clientBins // of the episode under way
 	requests, failed int
 	tokens           int64
 }
 
-// scrapes are what a worker's page said in an episode.
-type scrapes struct{ t, running, waiting, rate []float64 }
-
-// clientBins are what the client had of a worker in an episode.
+// clientBins are what the client has of a worker.
 type clientBins struct{ tokens, streams bins }
 
-// lane is a worker's, or nil where there is no worker or no room for it.
-func (b *Builder) lane(name string) *laneTrack {
+// lane is a worker's, or nil where there is no worker or no room for it. Known is how
+// many are known by those who ask: names that the client makes up take no room from those
+// that telemetry has.
+func (b *Builder) lane(name string, known *int) *laneTrack {
 	l := b.lanes[name]
 	if l != nil || name == "" {
 		return l
 	}
-	if len(b.lanes) == mostLanes {
+	if *known == mostTracked {
 		b.unlaned = true
 		return nil
 	}
+	*known++
 	l = &laneTrack{name: strings.Clone(name)}
 	b.lanes[l.name] = l
 	return l
@@ -56,33 +65,28 @@ func (b *Builder) lane(name string) *laneTrack {
 func (l *laneTrack) count(q *spec.Request) {
 	l.requests++
 	l.tokens += int64(q.Tokens)
-	if failed(q) {
+	if q.Failed() {
 		l.failed++
 	}
 }
 
-// served draws a request that the worker had.
-func (l *laneTrack) served(episode int, q *spec.Request) {
-	l.client = reach(l.client, episode)
-	c := &l.client[episode]
-	if !refusedAtOnce(q) {
-		c.streams.spread(cmp.Or(q.First, q.Sent), q.End, 1/float64(second))
+// draw draws a request that the worker had.
+func (l *laneTrack) draw(width int64, q *spec.Request) {
+	if !q.RefusedAtOnce() {
+		l.now.streams.spread(width, cmp.Or(q.First, q.Sent), q.End, 1/float64(second))
 	}
-	c.tokens.tokens(q)
+	q.TokensOver(func(from, until int64, rate float64) { l.now.tokens.spread(width, from, until, rate) })
 }
 
 // told takes a sample of the worker in.
 func (l *laneTrack) told(episode int, at float64, s *spec.Sample) {
 	l.asked = true
-	l.scraped = reach(l.scraped, episode)
-	p := &l.scraped[episode]
 	running, waiting, rate := math.NaN(), math.NaN(), math.NaN()
 	if w := s.Worker; w != nil {
 		l.heard = true
 		l.silence.heard(at)
-		if w.GPU != "" && w.GPU != l.gpu {
-			l.gpu = strings.Clone(w.GPU)
-		}
+		keep(&l.named, w.GPU)
+		keep(&l.pod, w.Pod)
 		running, waiting = valueOf(w.Running), valueOf(w.Waiting)
 		switch {
 		case w.Generated != nil:
@@ -95,16 +99,71 @@ func (l *laneTrack) told(episode int, at float64, s *spec.Sample) {
 	} else {
 		l.silence.missed(at)
 	}
-	p.t = append(p.t, at)
-	p.running = append(p.running, running)
-	p.waiting = append(p.waiting, waiting)
-	p.rate = append(p.rate, rate)
+	l.scraped.add(episode, at, running, waiting, rate)
 }
 
 // settle ends an episode. What a counter says in the next is not held against it.
-func (l *laneTrack) settle() {
+func (l *laneTrack) settle(e *episodeTrack, scrapes, points int) {
 	l.counter = stats.Counter{}
 	l.silence.settle()
+	l.scraped.settle(e.place, scrapes)
+	if len(l.now.tokens.amounts)+len(l.now.streams.amounts) > 0 {
+		l.client = reach(l.client, e.place)
+		l.client[e.place] = l.now.drawn(e).thinned(points)
+		l.now = clientBins{}
+	}
+}
+
+// drawn is what the client has of a worker in an episode that is over.
+func (c *clientBins) drawn(e *episodeTrack) stretch {
+	c.streams.settle()
+	c.tokens.settle()
+	n := e.bins
+	s := stretch{t: e.middles(), rows: [][]float64{make([]float64, n), make([]float64, n), make([]float64, n)}}
+	for k := range n {
+		s.rows[0][k], s.rows[1][k], s.rows[2][k] = c.streams.rate(k, e.width), math.NaN(), c.tokens.rate(k, e.width)
+	}
+	return s
+}
+
+// keep keeps a text, if there is one, beyond the line that it was read from.
+func keep(all *string, said string) {
+	if said != "" && said != *all {
+		*all = strings.Clone(said)
+	}
+}
+
+// has tells which GPU a worker had in an episode, as the judge does: the one that it
+// names or, where it names none, the one of its pod.
+func (l *laneTrack) has(episode int, pods map[string]string) {
+	card := l.named
+	if card == "" && l.pod != "" {
+		card = pods[l.pod]
+	}
+	if card != "" {
+		l.gpu = card
+		l.cards = reach(l.cards, episode)
+		l.cards[episode] = card
+	}
+	l.named, l.pod = "", ""
+}
+
+// had reports whether a worker had some GPU in some episode.
+func (l *laneTrack) had(some func(gpu string) bool) bool {
+	return slices.ContainsFunc(l.cards, func(card string) bool { return card != "" && some(card) })
+}
+
+// pods are the GPUs by their pods in the episode under way. A pod with several does not
+// say which is the worker's.
+func (b *Builder) pods() map[string]string {
+	by := map[string]string{}
+	for name, g := range b.gpus {
+		if _, several := by[g.pod]; several {
+			name = ""
+		}
+		by[g.pod] = name
+	}
+	return by
 }
 
 func valueOf(v *float64) float64 {
@@ -149,31 +208,35 @@ func (s *silence) settle() {
 // gpuTrack is what is kept of a GPU.
 type gpuTrack struct {
 	model string
-	power []scrapedPower // by episode
+	pod   string // that has it, by the last sample of the episode under way
+	power track  // one row: watts
 }
 
-type scrapedPower struct{ t, watts []float64 }
-
+// gpu is a GPU's, or nil where there is no room for it.
 func (b *Builder) gpu(name string) *gpuTrack {
 	g := b.gpus[name]
-	if g == nil {
-		g = &gpuTrack{}
-		b.gpus[strings.Clone(name)] = g
+	if g != nil {
+		return g
 	}
+	if len(b.gpus) == mostTracked {
+		b.uncarded = true
+		return nil
+	}
+	g = &gpuTrack{}
+	b.gpus[strings.Clone(name)] = g
 	return g
 }
 
 func (g *gpuTrack) told(episode int, at float64, s *spec.Sample) {
 	watts := math.NaN()
 	if s.GPU != nil {
-		if s.GPU.Model != "" && s.GPU.Model != g.model {
-			g.model = strings.Clone(s.GPU.Model)
+		keep(&g.model, s.GPU.Model)
+		if g.pod != s.GPU.Pod {
+			g.pod = strings.Clone(s.GPU.Pod)
 		}
 		watts = valueOf(s.GPU.PowerW)
 	}
-	g.power = reach(g.power, episode)
-	p := &g.power[episode]
-	p.t, p.watts = append(p.t, at), append(p.watts, watts)
+	g.power.add(episode, at, watts)
 }
 
 // addLanes makes the lanes, and the stalls of the fleet.
@@ -184,117 +247,165 @@ func (b *Builder) addLanes(r *spec.Report) {
 			stalls[s.Worker] = append(stalls[s.Worker], span)
 		}
 	}
-	unjoined := b.unjoined()
-	if unjoined {
-		r.Notes = append(r.Notes, "the client and the telemetry name the workers differently, so that the lanes are of the telemetry alone")
-		maps.DeleteFunc(b.lanes, func(_ string, l *laneTrack) bool { return !l.asked })
-	}
-	for _, f := range r.Verdict.Findings { // one that nobody heard of has an empty lane
-		for _, w := range f.Workers {
-			b.lane(w)
-		}
-	}
-	for w := range stalls {
-		b.lane(w)
-	}
-	if b.unlaned {
-		r.Notes = append(r.Notes, fmt.Sprintf("more than %d workers are named: the others have no lane", mostLanes))
-	}
-	names := slices.SortedFunc(maps.Keys(b.lanes), natural)
-	named, tokens := false, int64(0)
+	known := b.join(r)
+	b.lanesOfTheVerdict(r, stalls)
+	names := b.drawnNames(r.Verdict.Findings, stalls)
+	tokens := int64(0)
 	for _, l := range b.lanes {
-		named = named || l.requests > 0
 		tokens += l.tokens
 	}
 	spansOut := 0
-	keep := func(all []spec.Span) []spec.Span {
+	few := func(all []spec.Span) []spec.Span {
 		all, out := longest(all)
 		spansOut += out
 		return all
 	}
-	r.Fleet.Stalls = keep(stalls[""])
+	r.Fleet.Stalls = few(stalls[""])
 	for _, name := range names {
 		l := b.lanes[name]
-		lane := spec.Lane{Worker: name, GPU: l.gpu, By: "client", Findings: naming(r.Verdict.Findings, l), Stalls: keep(stalls[name]), Silent: keep(l.silence.spans)}
-		if named && !unjoined {
+		lane := b.drawnLane(l, len(names), known)
+		lane.Findings, lane.Stalls, lane.Silent = naming(r.Verdict.Findings, l), few(stalls[name]), few(l.silence.spans)
+		if known {
 			lane.Known, lane.Requests, lane.Failed, lane.Tokens = true, l.requests, l.failed, l.tokens
 			if tokens > 0 {
-				lane.Share = float64(l.tokens) / float64(tokens) * float64(len(names))
+				lane.Share = float64(l.tokens) / float64(tokens) * float64(len(b.lanes))
 			}
-		}
-		values := b.clientTrack(l)
-		if l.heard || l.asked && len(values) == 0 {
-			lane.By = "telemetry"
-			values = l.track()
-		}
-		var rows []spec.Values
-		lane.T, rows = values.thinned(3, mostLanePoints/len(names))
-		lane.Running, lane.Waiting, lane.Rate = rows[0], rows[1], rows[2]
-		if g := b.gpus[l.gpu]; g != nil && l.gpu != "" {
-			lane.PowerT, rows = g.track().thinned(1, mostPowerPoints/len(names))
-			lane.Power = rows[0]
 		}
 		r.Lanes = append(r.Lanes, lane)
 	}
 	r.Notes = append(r.Notes, leftOut(spansOut, "stall or silence")...)
 }
 
-// unjoined reports whether the client and the telemetry know no worker in common.
-func (b *Builder) unjoined() bool {
-	asked, named := false, false
+// join takes the lanes of whoever knows less away where the client and the telemetry
+// know no worker in common, and reports whether the client knows what those served that
+// are left.
+func (b *Builder) join(r *spec.Report) (known bool) {
+	var asked, named, joined bool
 	for _, l := range b.lanes {
-		if l.asked && l.requests > 0 {
-			return false
-		}
 		asked, named = asked || l.asked, named || l.requests > 0
+		joined = joined || l.asked && l.requests > 0
 	}
-	return asked && named
+	switch {
+	case joined || !asked || !named:
+	case b.heard:
+		r.Notes = append(r.Notes, "the client and the telemetry name the workers differently, so that the lanes are of the telemetry alone")
+		maps.DeleteFunc(b.lanes, func(_ string, l *laneTrack) bool { return !l.asked })
+		return false
+	default: // a page that never answered may go by another name than its worker
+		r.Notes = append(r.Notes, "no page of a worker ever answered, and the client names the workers differently, so that the lanes are of the client alone")
+		maps.DeleteFunc(b.lanes, func(_ string, l *laneTrack) bool { return l.asked })
+	}
+	return named
+}
+
+// lanesOfTheVerdict makes lanes of those that the verdict names and nobody heard of, and
+// tells of those that have none.
+func (b *Builder) lanesOfTheVerdict(r *spec.Report, stalls map[string][]spec.Span) {
+	named := 0
+	for _, f := range r.Verdict.Findings {
+		for _, w := range f.Workers {
+			b.lane(w, &named)
+		}
+	}
+	for _, w := range slices.Sorted(maps.Keys(stalls)) {
+		b.lane(w, &named)
+	}
+	if len(b.lanes) > mostLanes {
+		r.Notes = append(r.Notes, fmt.Sprintf("more than %d workers are named: the others have no lane", mostLanes))
+	}
+	if b.unlaned {
+		r.Notes = append(r.Notes, fmt.Sprintf("more than %d workers are named: of the others nothing was kept", mostTracked))
+	}
+	if b.uncarded {
+		r.Notes = append(r.Notes, fmt.Sprintf("more than %d GPUs are named: the power of the others is not drawn", mostTracked))
+	}
+}
+
+// drawnNames are the workers that are drawn, in order. Where there are too many, those
+// that the verdict names come before the others.
+func (b *Builder) drawnNames(findings []spec.Finding, stalls map[string][]spec.Span) []string {
+	workers, gpus := map[string]bool{}, map[string]bool{}
+	for w := range stalls {
+		workers[w] = true
+	}
+	for _, f := range findings {
+		for _, w := range f.Workers {
+			workers[w] = true
+		}
+		for _, g := range f.GPUs {
+			gpus[g] = true
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(b.lanes), natural)
+	if len(names) <= mostLanes {
+		return names
+	}
+	var named, others []string
+	for _, name := range names {
+		if workers[name] || b.lanes[name].had(func(gpu string) bool { return gpus[gpu] }) {
+			named = append(named, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	names = append(named, others...)[:mostLanes]
+	slices.SortFunc(names, natural)
+	return names
+}
+
+// drawnLane is the lines of one of so many lanes. Where telemetry never said anything of
+// a worker that the client has, the client draws, and so it does of all, if it knows
+// them, where telemetry said nothing at all.
+func (b *Builder) drawnLane(l *laneTrack, lanes int, known bool) spec.Lane {
+	lane := spec.Lane{Worker: l.name, GPU: l.gpu, By: "client"}
+	values := b.clientTrack(l)
+	if l.heard || l.asked && len(values) == 0 && (b.heard || !known) {
+		lane.By, values = "telemetry", l.scraped
+	}
+	var rows []spec.Values
+	lane.T, rows = values.thinned(3, mostLanePoints/lanes)
+	lane.Running, lane.Waiting, lane.Rate = rows[0], rows[1], rows[2]
+	lane.PowerT, rows = b.powerTrack(l).thinned(1, mostPowerPoints/lanes)
+	lane.Power = rows[0]
+	return lane
+}
+
+// powerTrack is the power of the GPU that a worker had in each episode; in one in which
+// nobody told, of the one that it had last.
+func (b *Builder) powerTrack(l *laneTrack) track {
+	all := make(track, len(b.episodes))
+	cards := reach(l.cards, len(all)-1)
+	for i := range all {
+		if g := b.gpus[cmp.Or(cards[i], l.gpu)]; g != nil && l.gpu != "" && i < len(g.power) {
+			all[i] = g.power[i]
+		}
+	}
+	return all
 }
 
 // naming lists the findings that name a worker or its GPU.
 func naming(all []spec.Finding, l *laneTrack) []string {
 	ids := []string{}
 	for _, f := range all {
-		if (slices.Contains(f.Workers, l.name) || l.gpu != "" && slices.Contains(f.GPUs, l.gpu)) && !slices.Contains(ids, f.ID) {
+		if (slices.Contains(f.Workers, l.name) || l.had(func(gpu string) bool { return slices.Contains(f.GPUs, gpu) })) && !slices.Contains(ids, f.ID) {
 			ids = append(ids, f.ID)
 		}
 	}
 	return ids
 }
 
-func (l *laneTrack) track() track {
-	var all track
-	for _, s := range l.scraped {
-		sortByTime(s.t, [][]float64{s.running, s.waiting, s.rate})
-		all = append(all, stretch{s.t, [][]float64{s.running, s.waiting, s.rate}})
-	}
-	return all
-}
-
-func (g *gpuTrack) track() track {
-	var all track
-	for _, s := range g.power {
-		sortByTime(s.t, [][]float64{s.watts})
-		all = append(all, stretch{s.t, [][]float64{s.watts}})
-	}
-	return all
-}
-
 // clientTrack is a worker by the client's record. Of one that it never heard of in the
 // whole run it has nothing to say.
 func (b *Builder) clientTrack(l *laneTrack) track {
-	var all track
 	if l.requests == 0 {
 		return nil
 	}
-	l.client = reach(l.client, len(b.episodes)-1)
-	for i, e := range b.episodes {
-		n := e.fleet.length()
-		rows := [][]float64{make([]float64, n), make([]float64, n), make([]float64, n)}
-		for k := range n {
-			rows[0][k], rows[1][k], rows[2][k] = l.client[i].streams.at(k), math.NaN(), l.client[i].tokens.at(k)
+	all := make(track, len(b.episodes))
+	copy(all, l.client)
+	for i, s := range all { // before it was first heard of, it had nothing
+		if s.t == nil {
+			all[i] = new(clientBins).drawn(b.episodes[i]).thinned(mostKeptPoints)
 		}
-		all = append(all, stretch{middles(e, n), rows})
 	}
 	return all
 }

@@ -153,8 +153,12 @@ func (b *Builder) hardware() string {
 		each = append(each, fmt.Sprintf("%d × %s", n, model))
 	}
 	slices.SortFunc(each, natural)
-	if len(each) > 0 {
-		return strings.Join(each, ", ")
+	all := strings.Join(each, ", ")
+	switch {
+	case b.uncarded:
+		return "at least " + all
+	case all != "":
+		return all
 	}
 	n, told := 0, false
 	for _, e := range b.events {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -194,8 +195,16 @@ func TestWhereTelemetryIsSilentThroughoutTheClientDraws(t *testing.T) {
 	if l.By != "client" || len(l.Silent) != 1 || !l.Known {
 		t.Errorf("%+v", l)
 	}
-	if l := laneOf(t, r, "1"); l.By != "telemetry" {
-		t.Errorf("%+v", l)
+	if l := laneOf(t, r, "1"); l.By != "client" || !l.Known || len(l.T) != 0 {
+		t.Errorf("one that the client sent nothing to: %+v", l)
+	}
+	r = built(&spec.Verdict{}, []spec.Request{answered("0", 0, 1, 3, 20)}, []spec.Sample{missing("10.0.0.1:9400", 1)})
+	if len(r.Lanes) != 1 || r.Lanes[0].Worker != "0" || r.Lanes[0].By != "client" || !r.Lanes[0].Known || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "of the client alone") {
+		t.Errorf("where its pages go by other names: %+v\nnotes %q", r.Lanes, r.Notes)
+	}
+	r = built(&spec.Verdict{}, []spec.Request{answered("", 0, 1, 3, 20)}, []spec.Sample{missing("0", 1)})
+	if l := laneOf(t, r, "0"); l.By != "telemetry" || l.Known || len(l.Silent) != 1 {
+		t.Errorf("where the client knows nobody: %+v", l)
 	}
 }
 
@@ -280,6 +289,49 @@ func TestATrickleIsSeenByTheClientsOwnCount(t *testing.T) {
 			r.Fleet.Rate[i] = math.Round(r.Fleet.Rate[i]*1e6) / 1e6
 		}
 		same(t, name, c.want, r.Fleet.Rate)
+	}
+}
+
+func TestTheClientsOwnCountIsScaledByTheTokensOfAllRequests(t *testing.T) {
+	told := answered("", 0, 0, 4, 60) // the server told how many, and no stream showed when
+	told.First, told.Last = 0, 0
+	given := spec.Request{Lane: "closed", Phase: "steady", Sent: 0, First: 1, Last: 1e9, End: 4e9, Class: "interrupted"} // nobody told how many
+	var counts []spec.Sample
+	for s := range 4 {
+		counts = append(counts, spec.Sample{T: int64(s+1) * 1e9, Source: spec.SourceClient, Client: &spec.ClientSample{Tokens: int64(s+1) * 20}})
+	}
+	r := built(&spec.Verdict{}, []spec.Request{told, given, answered("", 0, 1, 2, 20)}, counts)
+	same(t, "rate", spec.Values{20, 20, 20, 20}, r.Fleet.Rate)
+}
+
+func TestNoSecretOfAnAddressIsInAReport(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://user:hunter2@host/v1?key=hunter2":         "http://host/v1",
+		"https://hunter2@host:8000/a%2Fb?hunter2#hunter2": "https://host:8000/a%2Fb",
+		"http://host/v1?…":                                "http://host/v1",
+		"user:hunter2@host/v1":                            "",
+		"http://user:hunter2@host:port/v1":                "",
+		"hunter2@host/v1?key=hunter2":                     "",
+		"http://user:hunter2%zz@host/v1":                  "",
+		"":                                                "",
+	} {
+		run := aRun
+		run.Target.URL = address
+		b := NewBuilder(run, &spec.Plan{}, nil)
+		add(b, begins(1, 0), []spec.Request{answered("0", 0, 1, 2, 20)}, nil)
+		r := b.Report(&spec.Verdict{Verdict: spec.Pass})
+		if r.Run.Target.URL != want {
+			t.Errorf("%s: %q; want %q", address, r.Run.Target.URL, want)
+		}
+		for _, f := range Formats() {
+			var text bytes.Buffer
+			if err := f.Write(&text, r); err != nil {
+				t.Fatalf("%s: %v", f.Name, err)
+			}
+			if strings.Contains(text.String(), "hunter2") {
+				t.Errorf("%s: hunter2 is in %s", address, f.Name)
+			}
+		}
 	}
 }
 
@@ -475,12 +527,298 @@ func TestALongRunOfManyWorkersFitsAPage(t *testing.T) {
 
 func TestAServerThatInventsWorkersHasNotALaneForEach(t *testing.T) {
 	var requests []spec.Request
-	for i := range 2000 {
+	for i := range 5000 {
 		requests = append(requests, answered(fmt.Sprintf("request-%d", i), 0, 1, 2, 3))
 	}
-	r := built(&spec.Verdict{}, requests, nil)
-	if len(r.Lanes) != mostLanes || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "more than 512 workers") {
-		t.Errorf("%d lanes, notes %q", len(r.Lanes), r.Notes)
+	b := NewBuilder(aRun, nil, nil)
+	add(b, begins(1, 0), requests, nil)
+	r := b.Report(&spec.Verdict{})
+	if len(b.lanes) != mostTracked || len(r.Lanes) != mostLanes || len(r.Notes) != 2 || !strings.Contains(r.Notes[0], "more than 512 workers") || !strings.Contains(r.Notes[1], "more than 4096 workers") {
+		t.Errorf("%d lanes of %d, notes %q", len(r.Lanes), len(b.lanes), r.Notes)
+	}
+	r = built(&spec.Verdict{}, requests, []spec.Sample{scraped("0", 1, spec.WorkerSample{Running: new(7.0)})})
+	if len(r.Lanes) != 1 || r.Lanes[0].Worker != "0" {
+		t.Errorf("%d lanes where telemetry knows better", len(r.Lanes))
+	}
+}
+
+func TestWhoIsNamedHasALaneHoweverManyThereAre(t *testing.T) {
+	const workers = 600
+	var requests []spec.Request
+	var series []spec.Sample
+	for i := range workers {
+		name := fmt.Sprintf("worker-%d", i+1)
+		requests = append(requests, answered(name, 0, 1, 2, 30))
+		series = append(series, scraped(name, 1, spec.WorkerSample{Running: new(float64(i)), GPU: "GPU-" + name}), power("GPU-"+name, 1, float64(i)))
+	}
+	r := built(&spec.Verdict{Stalls: []spec.Stall{{Episode: 1, Worker: "worker-598", Seconds: 1}, {Episode: 1, Seconds: 1}},
+		Findings: []spec.Finding{{ID: "worker/absent", Workers: []string{"worker-600", "worker-900"}}, {ID: "gpu/throttle", GPUs: []string{"GPU-worker-596"}}}}, requests, series)
+	if len(r.Lanes) != mostLanes || !slices.IsSortedFunc(r.Lanes, func(x, y spec.Lane) int { return natural(x.Worker, y.Worker) }) {
+		t.Errorf("%d lanes", len(r.Lanes))
+	}
+	for name, running := range map[string]float64{"worker-1": 0, "worker-508": 507, "worker-596": 595, "worker-598": 597, "worker-600": 599} {
+		l := laneOf(t, r, name)
+		same(t, name+" runs", spec.Values{running}, l.Running)
+		same(t, name+"'s power", spec.Values{running}, l.Power)
+		if l.Requests != 1 || math.Abs(l.Share-(workers+1.0)/workers) > 1e-9 {
+			t.Errorf("%+v", l)
+		}
+	}
+	if l := laneOf(t, r, "worker-900"); len(l.T) != 0 || len(l.Findings) != 1 {
+		t.Errorf("%+v", l)
+	}
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "more than 512 workers are named") {
+		t.Errorf("notes %q", r.Notes)
+	}
+
+	requests = nil
+	for i := range mostTracked + 1 {
+		requests = append(requests, answered(strconv.Itoa(i), 0, 1, 2, 3))
+	}
+	r = built(&spec.Verdict{Findings: []spec.Finding{{ID: "worker/slow", Workers: []string{strconv.Itoa(mostTracked)}}}}, requests, nil)
+	if l := laneOf(t, r, strconv.Itoa(mostTracked)); len(l.Findings) != 1 || len(r.Notes) != 2 || !strings.Contains(r.Notes[1], "of the others nothing was kept") {
+		t.Errorf("%+v\nnotes %q", l, r.Notes)
+	}
+}
+
+func TestAWorkersGPUIsTheOneThatItNamesOrTheOneOfItsPod(t *testing.T) {
+	of := func(gpu, pod string, at, watts float64) spec.Sample {
+		s := power(gpu, at, watts)
+		s.GPU.Pod = pod
+		return s
+	}
+	in := func(worker, pod, gpu string) spec.Sample {
+		return scraped(worker, 1, spec.WorkerSample{Running: new(1.0), Pod: pod, GPU: gpu})
+	}
+	for name, c := range map[string]struct {
+		series []spec.Sample
+		gpu    string
+		power  spec.Values
+	}{
+		"by its pod":                        {[]spec.Sample{in("0", "pod-a", ""), of("GPU-a", "pod-a", 1, 500), of("GPU-b", "pod-b", 1, 90)}, "GPU-a", spec.Values{500}},
+		"by its pod, that is told first":    {[]spec.Sample{of("GPU-a", "pod-a", 1, 500), in("0", "pod-a", "")}, "GPU-a", spec.Values{500}},
+		"by its name before its pod":        {[]spec.Sample{in("0", "pod-a", "GPU-b"), of("GPU-a", "pod-a", 1, 500), of("GPU-b", "pod-b", 1, 90)}, "GPU-b", spec.Values{90}},
+		"by a name that no exporter has":    {[]spec.Sample{in("0", "pod-a", "GPU-c"), of("GPU-a", "pod-a", 1, 500)}, "GPU-c", nil},
+		"a pod of several GPUs":             {[]spec.Sample{in("0", "pod-a", ""), of("GPU-a", "pod-a", 1, 500), of("GPU-b", "pod-a", 1, 90), of("GPU-c", "pod-a", 1, 90)}, "", nil},
+		"a GPU that went to another pod":    {[]spec.Sample{in("0", "pod-a", ""), of("GPU-a", "pod-a", 1, 500), of("GPU-a", "pod-b", 2, 500)}, "", nil},
+		"a pod that nobody tells":           {[]spec.Sample{in("0", "", ""), of("GPU-a", "", 1, 500)}, "", nil},
+		"a pod that is told in one sample":  {[]spec.Sample{in("0", "pod-a", ""), in("0", "", ""), of("GPU-a", "pod-a", 1, 500)}, "GPU-a", spec.Values{500}},
+		"a worker that went to another pod": {[]spec.Sample{in("0", "pod-b", ""), in("0", "pod-a", ""), of("GPU-a", "pod-a", 1, 500), of("GPU-b", "pod-b", 1, 90)}, "GPU-a", spec.Values{500}},
+		"a GPU of which there is but a gap": {[]spec.Sample{in("0", "pod-a", ""), {Source: spec.SourceGPU, Name: "GPU-a", Gap: "x"}}, "", nil},
+		"a gap after the pod was told":      {[]spec.Sample{in("0", "pod-a", ""), of("GPU-a", "pod-a", 1, 500), {T: 2e9, Source: spec.SourceGPU, Name: "GPU-a", Gap: "x"}}, "GPU-a", spec.Values{500, none}},
+	} {
+		l := laneOf(t, built(&spec.Verdict{}, nil, c.series), "0")
+		if l.GPU != c.gpu {
+			t.Errorf("%s: GPU %q; want %q", name, l.GPU, c.gpu)
+		}
+		same(t, name, c.power, l.Power)
+	}
+
+	b := NewBuilder(aRun, nil, nil)
+	add(b, begins(1, 0), nil, []spec.Sample{missing("0", 1), of("GPU-a", "pod-a", 1, 1), of("GPU-b", "pod-b", 1, 10)})
+	add(b, begins(2, 10), nil, []spec.Sample{in("0", "pod-a", ""), of("GPU-a", "pod-a", 1, 2), of("GPU-b", "pod-b", 1, 20)})
+	add(b, begins(3, 20), nil, []spec.Sample{in("0", "pod-b", ""), of("GPU-a", "pod-a", 1, 3), of("GPU-b", "pod-b", 1, 30)})
+	add(b, begins(4, 30), nil, []spec.Sample{missing("0", 1), of("GPU-b", "pod-b", 1, 40)})
+	r := b.Report(&spec.Verdict{Findings: []spec.Finding{{ID: "gpu/throttle", GPUs: []string{"GPU-a"}}}})
+	l := laneOf(t, r, "0")
+	same(t, "of each episode's GPU", spec.Values{10, none, 2, none, 30, none, 40}, l.Power)
+	if l.GPU != "GPU-b" || !slices.Equal(l.Findings, []string{"gpu/throttle"}) {
+		t.Errorf("%+v", l)
+	}
+}
+
+func TestAClockThatWasSetBackMakesNoLineThatRunsBack(t *testing.T) {
+	b := NewBuilder(aRun, nil, nil)
+	var first, second []spec.Sample
+	for _, at := range []float64{1, 4, 2, 3} {
+		first = append(first, scraped("0", at, spec.WorkerSample{Running: new(10 * at), TokensPerS: new(at), GPU: "GPU-a"}), power("GPU-a", at, 100*at))
+		second = append(second, scraped("0", at, spec.WorkerSample{Running: new(10 * (at - 2.5))}), power("GPU-a", at, 100*(at-2.5)))
+	}
+	add(b, begins(1, 30), []spec.Request{answered("0", 0, 0.5, 2, 3), answered("1", 0, 0.5, 2, 3)}, first)
+	add(b, begins(2, 20), []spec.Request{answered("1", 0, 0.5, 2, 3)}, second)
+	r := b.Report(&spec.Verdict{})
+	l := laneOf(t, r, "0")
+	same(t, "time", spec.Values{21, 22, 23, 24, 27.5, 31, 32, 33, 34}, l.T)
+	same(t, "running", spec.Values{-15, -5, 5, 15, none, 10, 20, 30, 40}, l.Running)
+	same(t, "rate", spec.Values{none, none, none, none, none, 1, 2, 3, 4}, l.Rate)
+	same(t, "power's time", spec.Values{21, 22, 23, 24, 27.5, 31, 32, 33, 34}, l.PowerT)
+	same(t, "power", spec.Values{-150, -50, 50, 150, none, 100, 200, 300, 400}, l.Power)
+	if !slices.IsSorted(r.Fleet.T) || !slices.IsSorted(laneOf(t, r, "1").T) {
+		t.Errorf("%v, %v", r.Fleet.T, laneOf(t, r, "1").T)
+	}
+}
+
+func TestHowManyBinsThereAreIsBoundedWhateverTheClockSays(t *testing.T) {
+	const day = 86399
+	for _, c := range []struct{ workers, most int }{{1, mostBins}, {256, mostBins}, {512, 4096}, {5000, 512}} {
+		b := NewBuilder(aRun, nil, nil)
+		b.Begin(begins(1, 0))
+		for range 3 {
+			for w := range c.workers {
+				q := answered(strconv.Itoa(w), 0, 1, day, 1000)
+				b.Request(&q)
+			}
+		}
+		total := 0
+		for _, v := range []bins{b.episodes[0].fleet.tokens, b.episodes[0].fleet.inFlight, b.lanes["0"].now.tokens, b.lanes["0"].now.streams} {
+			if n := max(len(v.amounts), len(v.rises)); n > c.most || n < c.most/4 {
+				t.Errorf("%d workers: %d bins", c.workers, n)
+			}
+		}
+		for _, l := range b.lanes {
+			total += max(len(l.now.tokens.amounts), len(l.now.streams.amounts))
+		}
+		if total > mostBinsOfAll || len(b.episodes[0].fleet.waits) > c.most {
+			t.Errorf("%d workers: %d bins", c.workers, total)
+		}
+		b.Begin(begins(2, 1))
+		points := 0
+		for _, l := range b.lanes {
+			points += len(l.client[0].t)
+		}
+		if points > max(mostKeptOfAll, fewestKept*min(c.workers, mostTracked)) {
+			t.Errorf("%d workers: %d points are kept", c.workers, points)
+		}
+	}
+}
+
+func TestALongStretchTakesNoMoreWorkThanAShortOne(t *testing.T) {
+	touched := func(v []float64) (n int) {
+		for _, x := range v {
+			if x != 0 {
+				n++
+			}
+		}
+		return n
+	}
+	for _, long := range []int64{farApart + 1, farApart + 2, 1000, 8000} {
+		var v bins
+		v.spread(second, 0, long*second, 2/float64(second))
+		if touched(v.amounts)+touched(v.rises) > farApart+4 {
+			t.Errorf("%d s: %d and %d places", long, touched(v.amounts), touched(v.rises))
+		}
+	}
+}
+
+func TestAStretchIsTheSameByTheSecondHoweverLongItIs(t *testing.T) {
+	for _, c := range []struct{ from, until float64 }{{0, 1}, {0.25, 0.5}, {3.5, 200.25}, {0, 128}, {0, 129}, {0, 130}, {1.5, 131}, {7, 4000}, {-5, 300.5}} {
+		var v bins
+		v.spread(second, int64(c.from*1e9), int64(c.until*1e9), 3/float64(second))
+		v.spread(second, 0, second/2, 1/float64(second))
+		v.settle()
+		want := make(spec.Values, int(math.Ceil(c.until)))
+		for k := range want {
+			want[k] = 3 * max(0, min(c.until, float64(k+1))-max(c.from, float64(k)))
+		}
+		want[0] += 0.5
+		same(t, fmt.Sprint(c), want, v.amounts)
+		odd := append(slices.Clone(want), make(spec.Values, len(want)%2)...)
+		for k := range len(odd) / 2 {
+			odd[k] = (odd[2*k] + odd[2*k+1]) / 2
+		}
+		v.widen()
+		var got spec.Values
+		for k := range v.amounts {
+			got = append(got, v.rate(k, 2*second))
+		}
+		same(t, fmt.Sprint("wider ", c), odd[:len(odd)/2], got)
+	}
+}
+
+func TestALongEpisodeIsDrawnWhole(t *testing.T) {
+	for _, long := range []int{50, 1500, 3000, 7200, 6 * 3600} {
+		b := NewBuilder(aRun, nil, nil)
+		e := begins(1, 0)
+		e.LoadedS = float64(long)
+		var requests []spec.Request
+		for s := 0; s < long; s += 2 {
+			requests = append(requests, answered("0", float64(s), float64(s)+0.5, float64(s+2), 30))
+		}
+		requests = append(requests, answered("0", 0, 1, float64(long), 0)) // one that takes all the time
+		add(b, e, requests, nil)
+		r := b.Report(&spec.Verdict{})
+		n := len(r.Fleet.T)
+		if len(r.Notes) != 0 || n < min(long, 1400) || r.Fleet.T[0] > 2 || r.Fleet.T[n-1] < float64(long)-4 {
+			t.Fatalf("%d s: %d points, notes %q", long, n, r.Notes)
+		}
+		lane := laneOf(t, r, "0")
+		for what, v := range map[string]spec.Values{"the fleet's rate": r.Fleet.Rate[:n-1], "the lane's": lane.Rate[:len(lane.Rate)-1]} {
+			if low, high := slices.Min(v), slices.Max(v); low < 9.9 || high > 20.1 || high < 14.9 {
+				t.Errorf("%d s: %s is %g to %g", long, what, low, high)
+			}
+		}
+		if low, high := slices.Min(r.Fleet.InFlight[:n-1]), slices.Max(r.Fleet.InFlight[:n-1]); low < 1.999 || high > 2.001 {
+			t.Errorf("%d s: %g to %g in flight", long, low, high)
+		}
+		if w := r.Fleet.TTFT50[0]; math.Abs(w-750) > 1 && math.Abs(w-500) > 1 {
+			t.Errorf("%d s: waits %g ms", long, w)
+		}
+	}
+}
+
+func TestWhatAnEpisodeCannotHaveHadIsNotDrawn(t *testing.T) {
+	const day = 86400
+	for name, c := range map[string]struct {
+		episode spec.Episode
+		want    float64 // seconds
+	}{
+		"by its load and its timeout": {spec.Episode{LoadedS: 60, Point: spec.OperatingPoint{RequestTimeout: 300}}, 60 + 300 + 600},
+		"by the time it was to take":  {spec.Episode{LoadedS: 3, Point: spec.OperatingPoint{RampS: 10, DurationS: 50, RequestTimeout: 300}}, 60 + 300 + 600},
+		"no timeout":                  {spec.Episode{LoadedS: 60}, 60 + 3600 + 600},
+		"a timeout that cannot be":    {spec.Episode{LoadedS: 60, Point: spec.OperatingPoint{RequestTimeout: -300}}, 60 + 600},
+		"nobody says":                 {spec.Episode{}, day},
+		"by count, and it has no end": {spec.Episode{Point: spec.OperatingPoint{Requests: 1000, DurationS: 50}}, day},
+		"by count":                    {spec.Episode{LoadedS: 60, Point: spec.OperatingPoint{Requests: 1000, DurationS: 5000, RequestTimeout: 300}}, 60 + 300 + 600},
+		"longer than a day":           {spec.Episode{LoadedS: 1e300}, day},
+	} {
+		b := NewBuilder(aRun, nil, nil)
+		add(b, &c.episode, []spec.Request{answered("0", 0, 1, c.want-1, 3), answered("0", 0, 1, c.want, 3),
+			{Sent: int64(c.want) * second, End: 5, First: 7, Class: "ok"}, {First: 1, Last: math.MaxInt64, End: 5, Tokens: 3, Class: "ok"}},
+			[]spec.Sample{missing("0", c.want-2), missing("0", c.want)})
+		r := b.Report(&spec.Verdict{})
+		if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "4 lines not drawn") || r.Episodes[0].Until != c.want-1 || r.Lanes[0].Requests != 2 {
+			t.Errorf("%s: until %g, notes %q", name, r.Episodes[0].Until, r.Notes)
+		}
+	}
+}
+
+func TestAnExporterThatInventsGPUsHasNotATrackForEach(t *testing.T) {
+	var series []spec.Sample
+	for i := range 5000 {
+		series = append(series, power(fmt.Sprintf("GPU-%d", i), 1, 1))
+	}
+	b := NewBuilder(aRun, nil, nil)
+	add(b, begins(1, 0), nil, series)
+	r := b.Report(&spec.Verdict{})
+	if len(b.gpus) != mostTracked || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "more than 4096 GPUs") || !slices.Contains(r.Facts, spec.Fact{Name: "GPUs", Value: "at least 4096 × H200"}) {
+		t.Errorf("%d GPUs, notes %q, facts %v", len(b.gpus), r.Notes, r.Facts)
+	}
+}
+
+func TestOfAnEpisodeThatIsOverFewPointsAreKept(t *testing.T) {
+	const long = 3 * mostKeptPoints // seconds
+	b := NewBuilder(aRun, nil, nil)
+	b.Begin(begins(1, 0))
+	for s := range long {
+		at, made := float64(s), float64(s%7)
+		if s == long/2 {
+			made = 1000 // what sticks out
+		}
+		one, two := scraped("0", at, spec.WorkerSample{Running: &made, GPU: "GPU-a"}), power("GPU-a", at, made)
+		q := answered("1", at, at+0.1, at+0.9, int(made))
+		b.Sample(&one)
+		b.Sample(&two)
+		b.Request(&q)
+	}
+	b.Begin(begins(2, 3599))
+	for what, s := range map[string]stretch{"scrapes": b.lanes["0"].scraped[0], "power": b.gpus["GPU-a"].power[0], "the client's": b.lanes["1"].client[0], "the fleet's": b.episodes[0].drawn} {
+		// In so long an episode a bin of the client's is two seconds.
+		if len(s.t) != mostKeptPoints || max(slices.Max(s.rows[len(s.rows)-1]), slices.Max(s.rows[0])) < 499 {
+			t.Errorf("%s: %d points", what, len(s.t))
+		}
+	}
+	if l := b.lanes["1"]; l.now.tokens.amounts != nil || b.episodes[0].fleet.tokens.amounts != nil || b.episodes[0].count.at != nil {
+		t.Error("what was added up is still there")
 	}
 }
 
@@ -488,7 +826,7 @@ func TestATimeThatCannotBeIsNotDrawn(t *testing.T) {
 	never := answered("0", 0, 1, 1e9, 5)
 	early := answered("0", -3, -2, 1, 30)
 	r := built(&spec.Verdict{}, []spec.Request{never, early}, []spec.Sample{scraped("0", 1e9, spec.WorkerSample{}), {T: -5, Source: spec.SourceWorker, Name: "0"}})
-	if len(r.Fleet.T) != 1 || laneOf(t, r, "0").Requests != 2 || !slices.Contains(r.Notes, "3 lines not drawn: they tell of more than a day after their episode's start") {
+	if len(r.Fleet.T) != 1 || laneOf(t, r, "0").Requests != 2 || !slices.Contains(r.Notes, "3 lines not drawn: their episode cannot have had the times that they tell") {
 		t.Errorf("%+v\nnotes %q", r.Fleet, r.Notes)
 	}
 }

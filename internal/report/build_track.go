@@ -15,7 +15,16 @@ const (
 	mostPowerPoints = 16_000 // of all their GPUs together
 	mostFleetPoints = 1_500
 	fewestPoints    = 4 // of a track in an episode, where there is room for so many
+
+	mostKeptPoints = 4_000   // of a track in an episode that is over, until it is known how many tracks there are
+	mostKeptOfAll  = 128_000 // of all tracks of a kind in such an episode
+	fewestKept     = 64      // of one of them: no page has room for more where there are so many
 )
+
+// kept is how many points are kept of each of so many tracks in an episode that is over.
+func kept(tracks int) int {
+	return min(mostKeptPoints, max(fewestKept, mostKeptOfAll/max(1, tracks)))
+}
 
 // track is rows of values that share their times, an episode after the other.
 type track []stretch
@@ -24,6 +33,42 @@ type track []stretch
 type stretch struct {
 	t    []float64
 	rows [][]float64
+}
+
+// add adds a point to an episode.
+func (all *track) add(episode int, at float64, values ...float64) {
+	*all = reach(*all, episode)
+	s := &(*all)[episode]
+	s.t = append(s.t, at)
+	s.rows = reach(s.rows, len(values)-1)
+	for i, v := range values {
+		s.rows[i] = append(s.rows[i], v)
+	}
+}
+
+// settle ends an episode: its points are put in order, and thinned where they are many.
+func (all track) settle(episode, most int) {
+	if episode >= len(all) {
+		return
+	}
+	s := &all[episode]
+	sortByTime(s.t, s.rows)
+	*s = s.thinned(most)
+}
+
+// thinned is the stretch in at most so many points.
+func (s stretch) thinned(most int) stretch {
+	if len(s.t) <= most {
+		return s
+	}
+	few := stretch{rows: make([][]float64, len(s.rows))}
+	for _, k := range stats.LTTB(s.t, s.rows, most) {
+		few.t = append(few.t, s.t[k])
+		for i, row := range s.rows {
+			few.rows[i] = append(few.rows[i], row[k])
+		}
+	}
+	return few
 }
 
 // thinned is the track in about so many points, with a point that is none between two
@@ -45,11 +90,10 @@ func (all track) thinned(rows, most int) (t spec.Values, values []spec.Values) {
 				values[i] = append(values[i], math.NaN())
 			}
 		}
-		for _, k := range stats.LTTB(s.t, s.rows, max(fewest, most*len(s.t)/n)) {
-			t = append(t, s.t[k])
-			for i := range values {
-				values[i] = append(values[i], s.rows[i][k])
-			}
+		few := s.thinned(max(fewest, most*len(s.t)/n))
+		t = append(t, few.t...)
+		for i := range values {
+			values[i] = append(values[i], few.rows[i]...)
 		}
 	}
 	sortByTime(t, values)
@@ -75,29 +119,79 @@ func sortByTime[V ~[]float64](t V, rows []V) {
 	}
 }
 
-// bins are amounts by the second of an episode.
-type bins []float64
+// The bins of an episode are a second wide, or as many as keep them few.
+const (
+	mostBins      = 8192    // of an episode: more than two hours by the second
+	mostBinsOfAll = 1 << 21 // of all workers in an episode
+)
 
-// reach makes room up to a stamp.
-func (v *bins) reach(ns int64) { *v = reach(*v, int(ns/second)) }
+// bins are amounts by the stretch of an episode; all stretches are of one width, which
+// whoever has the bins knows. What a long request adds to each bin between its first and
+// its last is in rises, where it takes two numbers however long it is.
+type bins struct{ amounts, rises []float64 }
+
+// farApart is over how many bins an amount is spread one by one.
+const farApart = 128
 
 // spread adds a rate a nanosecond over a stretch.
-func (v *bins) spread(from, until int64, rate float64) {
+func (v *bins) spread(width, from, until int64, rate float64) {
 	from = max(from, 0)
 	if until <= from {
 		return
 	}
-	v.reach(until - 1)
-	for k := from / second; k*second < until; k++ {
-		(*v)[k] += float64(rate * float64(min(until, (k+1)*second)-max(from, k*second)))
+	first, last := from/width, (until-1)/width
+	v.amounts = reach(v.amounts, int(last))
+	if last-first <= farApart {
+		for k := first; k <= last; k++ {
+			v.amounts[k] += float64(rate * float64(min(until, (k+1)*width)-max(from, k*width)))
+		}
+		return
 	}
+	v.amounts[first] += float64(rate * float64((first+1)*width-from))
+	v.amounts[last] += float64(rate * float64(until-last*width))
+	v.rises = reach(v.rises, int(last))
+	each := float64(rate * float64(width))
+	v.rises[first+1] += each
+	v.rises[last] -= each
 }
 
 // count adds one at a stamp.
-func (v *bins) count(at int64) {
-	at = max(at, 0)
-	v.reach(at)
-	(*v)[at/second]++
+func (v *bins) count(width, at int64) {
+	k := int(max(at, 0) / width)
+	v.amounts = reach(v.amounts, k)
+	v.amounts[k]++
+}
+
+// settle adds what rose to the amounts.
+func (v *bins) settle() {
+	level := 0.0
+	for k, rise := range v.rises {
+		level += rise
+		v.amounts[k] += max(0, level) // what is left of a sum of fractions is nothing
+	}
+	v.rises = nil
+}
+
+// widen makes one bin of two.
+func (v *bins) widen() {
+	v.settle()
+	n := len(v.amounts)
+	for k := range n {
+		if k%2 == 0 {
+			v.amounts[k/2] = v.amounts[k]
+		} else {
+			v.amounts[k/2] += v.amounts[k]
+		}
+	}
+	v.amounts = v.amounts[:(n+1)/2]
+}
+
+// rate is the amount a second in a bin; beyond the last there is none.
+func (v *bins) rate(k int, width int64) float64 {
+	if k < len(v.amounts) {
+		return v.amounts[k] / seconds(width)
+	}
+	return 0
 }
 
 // reach makes room for an element.
@@ -107,30 +201,3 @@ func reach[T any](all []T, place int) []T {
 	}
 	return all
 }
-
-// at is the amount of a second; nothing is known beyond the last, which is none.
-func (v bins) at(k int) float64 {
-	if k < len(v) {
-		return v[k]
-	}
-	return 0
-}
-
-// tokens spreads a request's tokens. Only its first and last token and its longest wait
-// are known, so that they lie evenly on both sides of that wait, as the judge has them.
-func (v *bins) tokens(q *spec.Request) {
-	if q.Tokens == 0 || q.First == 0 {
-		return
-	}
-	from, until, gap := q.First, max(q.Last, q.First+1), q.Gap
-	if gap < longGap || q.GapEnd-gap < from || q.GapEnd > until {
-		v.spread(from, until, float64(q.Tokens)/float64(until-from))
-		return
-	}
-	rate := float64(q.Tokens) / float64(max(1, until-from-gap))
-	v.spread(from, q.GapEnd-gap, rate)
-	v.spread(q.GapEnd, max(until, q.GapEnd+1), rate)
-}
-
-// longGap is a wait that is told apart from the usual ones.
-const longGap = second / 2

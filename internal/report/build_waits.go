@@ -23,11 +23,11 @@ func newHistogram() *hdrhistogram.Histogram {
 type waitCounts struct{ ttft, itl []hdrhistogram.Bar }
 
 func (w *waits) add(q *spec.Request) {
-	if q.Phase != phaseSteady || q.Lane == laneSentinel || q.First == 0 {
+	if q.Phase != spec.PhaseSteady || q.Lane == spec.LaneSentinel || q.First == 0 {
 		return
 	}
 	record(w.ttft, q.First-q.Sent, 1)
-	if served(q) && q.Tokens > 1 {
+	if q.Served() && q.Tokens > 1 {
 		record(w.itl, (q.Last-q.First)/int64(q.Tokens-1), 1)
 	}
 }
@@ -82,7 +82,7 @@ func (b *Builder) distributions(v *spec.Verdict) []spec.Distribution {
 	for _, d := range []struct {
 		name, of string
 		hist     *hdrhistogram.Histogram
-	}{{"TTFT", "request", total.ttft}, {"ITL", "request, the mean between its tokens", total.itl}} {
+	}{{"TTFT", "requests", total.ttft}, {"ITL", "requests, each the mean between its tokens", total.itl}} {
 		if d.hist.TotalCount() > 0 {
 			all = append(all, distribution(d.name, d.of, d.hist))
 		}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ type check struct {
 	name     string // no other of its group has it
 	state    spec.State
 	reason   string // one line
+	unended  string // of the run as a whole, one line: that it did not end; "": it did
 	ledger   *spec.Ledger
 	expected *spec.Expected
 }
@@ -42,22 +42,36 @@ const (
 func checksOf(r *spec.Report) []check {
 	v := r.Verdict
 	all := []check{{name: checkWhole(r), state: v.Verdict, reason: checkLine(v.Reason)}}
-	taken := map[string]bool{}
+	if r.Unended() {
+		all[0].unended = checkLine(unendedLine(r))
+	}
+	taken := map[string]int{}
 	for i := range v.Ledgers {
 		l := &v.Ledgers[i]
 		all = append(all, check{
 			group: checkLedgers, name: checkName(taken, checkLedgers, l.Name),
-			state: l.State, reason: checkLine(l.Reason), ledger: l,
+			state: l.State, reason: checkLine(ledgerReason(r, l)), ledger: l,
 		})
 	}
 	for i := range v.Expectations {
 		e := &v.Expectations[i]
 		all = append(all, check{
 			group: checkExpectations, name: checkName(taken, checkExpectations, e.Name),
-			state: checkExpected(e), reason: checkExpectedLine(e), expected: e,
+			state: e.Judged(), reason: checkLine(expectedLine(e)), expected: e,
 		})
 	}
 	return all
+}
+
+// ledgerReason is why a ledger is in its state. A bench that decided nothing has a ledger
+// that counts requests and one reason for both: without it, "61 of 61 requests were
+// served" would be told as an error. The ledgers of a run have reasons of their own.
+func ledgerReason(r *spec.Report, l *spec.Ledger) string {
+	why := r.Verdict.Reason
+	if r.Bench == nil || l.State != spec.Inconclusive || r.Verdict.Verdict != spec.Inconclusive || strings.Contains(l.Reason, why) {
+		return l.Reason
+	}
+	return strings.TrimSuffix(layout.Clip(why, checkMessageBytes/2)+"; "+l.Reason, "; ")
 }
 
 func checkWhole(r *spec.Report) string {
@@ -67,27 +81,51 @@ func checkWhole(r *spec.Report) string {
 	return checkRun
 }
 
-// checkExpected is what an expectation came to. One that was not measured did not pass,
-// whatever is said of it.
-func checkExpected(e *spec.Expected) spec.State {
-	if e.State == spec.Pass && checkNumber(e.Value) == nil {
-		return spec.NotJudged
+// outcome is how a check ended, in the words that test results have. It fails closed:
+// what is not known to be a pass is none. A part of the run that there was nothing to
+// judge by was skipped; the run as a whole was not.
+func (c *check) outcome() outcome {
+	switch c.state {
+	case spec.Pass:
+		return checkPassed
+	case spec.Fail:
+		return checkFailed
+	case spec.Skip:
+		return checkSkipped
+	case spec.NotJudged:
+		if c.group != "" {
+			return checkSkipped
+		}
+	case spec.Inconclusive, spec.Invalid:
 	}
-	return e.State
+	return checkOther
 }
 
+type outcome int
+
+const (
+	checkOther outcome = iota
+	checkPassed
+	checkFailed
+	checkSkipped
+)
+
 // checkName is a name that nothing else of the group has: GitLab drops a second test of
-// the same name, and it may be the one that failed.
-func checkName(taken map[string]bool, group, name string) string {
-	name = strings.TrimSpace(checkClean(name, checkNameBytes))
+// the same name, and it may be the one that failed. Taken has the last number that a
+// name was given, so that no number is tried twice.
+func checkName(taken map[string]int, group, name string) string {
+	name = strings.TrimSpace(layout.Shown(name, checkNameBytes))
 	if name == "" {
 		name = "(no name)"
 	}
-	free := name
-	for n := 2; taken[group+"/"+free]; n++ {
+	key := group + "/" + name
+	free, n := name, max(1, taken[key])
+	for taken[group+"/"+free] > 0 {
+		n++
 		free = name + " (" + strconv.Itoa(n) + ")"
 	}
-	taken[group+"/"+free] = true
+	taken[group+"/"+free] = 1
+	taken[key] = n
 	return free
 }
 
@@ -96,61 +134,13 @@ func checkName(taken map[string]bool, group, name string) string {
 // are the published validator's limits.
 const (
 	checkNameBytes    = 200
-	checkLineBytes    = 512 - checkRemarkBytes
-	checkMessageBytes = 4096 - checkRemarkBytes
-	checkRemarkBytes  = 64
+	checkLineBytes    = 512 - layout.Remark
+	checkMessageBytes = 4096 - layout.Remark
 	checkMostLines    = 1000
-	checkMostWorkers  = 8 // in a line
 )
 
-// checkClean is text of somebody else's that is fit for JSON and for XML. It is cut
-// first, since there may be much of it; a box takes more bytes than what it stands for.
-func checkClean(text string, most int) string {
-	clean := layout.Clean(layout.Clip(text, most))
-	if len(clean) > most+checkRemarkBytes {
-		clean = layout.Clean(layout.Clip(text, most/len("□")))
-	}
-	return clean
-}
-
-func checkLine(text string) string { return checkClean(text, checkMessageBytes) }
-
-// checkNumber is a number that there is, or nil.
-func checkNumber(v *float64) *float64 {
-	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
-		return nil
-	}
-	return v
-}
-
-// checkExpectedLine tells an expectation in a line.
-func checkExpectedLine(e *spec.Expected) string {
-	line := checkMeasured(e.Value, e.Low, e.High, e.N, e.Unit)
-	if e.Want != "" {
-		line += "; wanted " + e.Want
-	}
-	if e.Effective != "" && e.Effective != e.Want {
-		line += "; judged by " + e.Effective
-	}
-	if e.Note != "" && e.Note != checkUnmeasured {
-		line += "; " + e.Note
-	}
-	return checkLine(line)
-}
-
-const checkUnmeasured = "not measured"
-
-// checkMeasured tells a number with its unit, its interval and its sample size.
-func checkMeasured(value, low, high *float64, n int, unit string) string {
-	if checkNumber(value) == nil {
-		return checkUnmeasured
-	}
-	line := strings.TrimSpace(layout.Number(*value) + " " + unit)
-	if checkNumber(low) != nil && checkNumber(high) != nil {
-		line += " (" + layout.Number(*low) + " to " + layout.Number(*high) + ")"
-	}
-	return line + ", n " + layout.Number(float64(n))
-}
+// checkLine is text of somebody else's that is fit for JSON and for XML.
+func checkLine(text string) string { return layout.Shown(text, checkMessageBytes) }
 
 // checkText is a report in plain lines, for what shows a test's output.
 func checkText(r *spec.Report) []string {
@@ -159,9 +149,12 @@ func checkText(r *spec.Report) []string {
 	for _, c := range checksOf(r) {
 		t.add("%-12s %s: %s", c.state, c.name, c.reason)
 	}
+	if r.Unended() {
+		t.add("%s", unendedLine(r))
+	}
 	t = append(t, checkFindings(v.Findings)...)
 	for _, f := range v.Figures {
-		line := "measured " + f.Name + ": " + checkMeasured(f.Value, f.Low, f.High, f.N, f.Unit)
+		line := "measured " + f.Name + ": " + measuredLine(f.Value, f.Low, f.High, f.N, f.Unit)
 		if f.By != "" {
 			line += "; " + f.By
 		}
@@ -176,7 +169,7 @@ func checkText(r *spec.Report) []string {
 	if v.Plan != "" {
 		t.add("judged otherwise than it was planned: %s", v.Plan)
 	}
-	if loaded := checkNumber(&v.LoadedS); loaded != nil {
+	if loaded := measured(&v.LoadedS); loaded != nil {
 		t.add("%s, %s of load", layout.Plural(v.Episodes, "episode"), layout.Loaded(*loaded))
 	}
 	if r.Trend != nil {
@@ -200,7 +193,7 @@ func checkFindings(findings []spec.Finding) []string {
 	for _, f := range findings {
 		t.add("%s", checkFinding(f))
 		if len(f.GPUs) > 0 {
-			t.add("  %s %s", layout.Noun(len(f.GPUs), "GPU"), layout.Some(f.GPUs, checkMostWorkers))
+			t.add("  %s", namedThings("GPU", f.GPUs))
 		}
 		for _, e := range f.Evidence {
 			t.add("  - %s", e)
@@ -214,8 +207,8 @@ func checkFindings(findings []spec.Finding) []string {
 
 func checkFinding(f spec.Finding) string {
 	who := ""
-	if n := len(f.Workers); n > 0 {
-		who = ", " + layout.Noun(n, "worker") + " " + layout.Some(f.Workers, checkMostWorkers)
+	if len(f.Workers) > 0 {
+		who = ", " + namedThings("worker", f.Workers)
 	}
 	return fmt.Sprintf("%s: %s%s: %s (confidence %s)", f.Severity, f.ID, who, f.Summary, f.Confidence)
 }
@@ -224,7 +217,7 @@ func checkFinding(f spec.Finding) string {
 type checkLines []string
 
 func (t *checkLines) add(format string, args ...any) {
-	*t = append(*t, strings.TrimRight(checkClean(fmt.Sprintf(format, args...), checkLineBytes), " "))
+	*t = append(*t, strings.TrimRight(layout.Shown(fmt.Sprintf(format, args...), checkLineBytes), " "))
 }
 
 // checkMessage ends text where it would be longer than a message may be.
@@ -234,11 +227,11 @@ func checkMessage(text string) string { return layout.Clip(text, checkMessageByt
 // report whenever it is made. A run that was killed has no end but its last episode's.
 // Where nobody knows, it is the epoch.
 func checkSpan(r *spec.Report) (start, end time.Time) {
-	start, ok := checkTime(r.Run.Start)
+	start, ok := stampOf(r.Run.Start)
 	if !ok {
 		start = time.Unix(0, 0).UTC()
 	}
-	if end, ok := checkTime(r.Run.End); ok && !end.Before(start) {
+	if end, ok := stampOf(r.Run.End); ok && !end.Before(start) {
 		return start, end
 	}
 	last := 0.0
@@ -253,18 +246,13 @@ func checkSpan(r *spec.Report) (start, end time.Time) {
 // checkLongestRun is far more than any run takes; what is longer is no time.
 const checkLongestRun = 10 * 365 * 24 * time.Hour
 
-func checkTime(text string) (time.Time, bool) {
-	t, err := time.Parse(time.RFC3339Nano, text)
-	return t.UTC(), err == nil && t.Unix() >= 0 && t.Year() < 9000
-}
-
 // checkHardwareOf names the GPUs of a report, each once, in the order in which it tells of
 // them, and the facts about them.
 func checkHardwareOf(r *spec.Report) checkHardware {
 	h := checkHardware{Workers: len(r.Lanes), GPUs: []string{}}
 	seen := map[string]bool{}
 	add := func(gpu string) {
-		if gpu = checkClean(gpu, checkNameBytes); gpu != "" && !seen[gpu] {
+		if gpu = layout.Shown(gpu, checkNameBytes); gpu != "" && !seen[gpu] {
 			seen[gpu] = true
 			h.GPUs = append(h.GPUs, gpu)
 		}
@@ -298,12 +286,7 @@ type checkHardware struct {
 func checkFacts(r *spec.Report) []spec.Fact {
 	var all []spec.Fact
 	for _, f := range r.Facts {
-		all = append(all, spec.Fact{Name: checkClean(f.Name, checkNameBytes), Value: checkClean(f.Value, checkMessageBytes)})
+		all = append(all, spec.Fact{Name: layout.Shown(f.Name, checkNameBytes), Value: layout.Shown(f.Value, checkMessageBytes)})
 	}
 	return all
-}
-
-// checkTarget names what was loaded: a host and port, or a scenario.
-func checkTarget(r *spec.Report) string {
-	return checkClean(spec.NewDeployment(r.Run.Target, 0).Target, checkNameBytes)
 }

@@ -73,7 +73,7 @@ func checkedFail(ledger string) *spec.Report {
 	case spec.Stability:
 		v.Findings = []spec.Finding{{
 			ID: "worker/stall", Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh, Workers: []string{"1"}, GPUs: []string{"GPU-bbbb", "GPU-cccc"},
-			Summary: "worker 1 stalled 7 times", Evidence: []string{"episode 2: from 20 s to 28 s"}, Advice: []string{"py-spy dump --pid PID"},
+			Summary: "worker 1 stalled 7 times", Evidence: []string{"episode 2: from 20 s to 28 s"}, Advice: []string{"`py-spy dump --pid PID`"},
 		}}
 		v.Stalls = []spec.Stall{{Episode: 2, At: 20, Seconds: 8, Worker: "1", GPU: "GPU-bbbb", By: []string{"telemetry", "client"}}}
 	}
@@ -98,7 +98,7 @@ func checkedNothing(s spec.State, reason string) *spec.Report {
 
 // checkedKilled is the report of a run that somebody ended: it has no end of its own.
 func checkedKilled() *spec.Report {
-	r := checkedNothing(spec.Inconclusive, "the run was ended after 2 episodes")
+	r := checkedNothing(spec.Inconclusive, "not decided after 2 episodes")
 	r.Run.End = ""
 	return r
 }
@@ -157,28 +157,6 @@ func checkedReports() map[string]*spec.Report {
 	}
 }
 
-func TestWhatWasNotMeasuredDidNotPass(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		value *float64
-		state spec.State
-		want  spec.State
-	}{
-		{"measured", new(1.0), spec.Pass, spec.Pass},
-		{"a pass without a value", nil, spec.Pass, spec.NotJudged},
-		{"a pass of no number", new(math.NaN()), spec.Pass, spec.NotJudged},
-		{"an infinite pass", new(math.Inf(1)), spec.Pass, spec.NotJudged},
-		{"a failure without a value", nil, spec.Fail, spec.Fail},
-		{"a skip", nil, spec.Skip, spec.Skip},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := checkExpected(&spec.Expected{Value: test.value, State: test.state}); got != test.want {
-				t.Errorf("%s, want %s", got, test.want)
-			}
-		})
-	}
-}
-
 func TestTheTimesOfARunAreThoseOfItsRecord(t *testing.T) {
 	epoch := "1970-01-01T00:00:00Z"
 	for _, test := range []struct {
@@ -220,6 +198,46 @@ func TestNoTwoChecksOfAGroupHaveOneName(t *testing.T) {
 			t.Errorf("%q is there twice, or is no name", c.name)
 		}
 		seen[c.group+c.name] = true
+	}
+}
+
+// Names are given in a time that grows with their number alone, as what is allocated shows.
+func TestThousandsOfChecksOfOneNameAreNamedOneByOne(t *testing.T) {
+	const names = 3_000
+	v := &spec.Verdict{Expectations: make([]spec.Expected, names)}
+	for i := range v.Expectations {
+		v.Expectations[i].Name = "a"
+	}
+	r := &spec.Report{Verdict: v}
+	if all := checksOf(r); all[1].name != "a" || all[names].name != "a (3000)" {
+		t.Errorf("the first is %q, the last %q", all[1].name, all[names].name)
+	}
+	if each := testing.AllocsPerRun(1, func() { checksOf(r) }) / names; each > 50 {
+		t.Errorf("%.0f allocations a name", each)
+	}
+}
+
+// An error that says "61 of 61 requests were served" says nothing.
+func TestALedgerOfABenchThatDecidedNothingSaysWhy(t *testing.T) {
+	const why, served = "interrupted after 61 requests, 61 of them served", "61 of 61 requests were served"
+	for _, test := range []struct {
+		name    string
+		bench   *spec.Bench
+		verdict spec.State
+		ledger  spec.Ledger
+		want    string
+	}{
+		{"of a bench", &spec.Bench{}, spec.Inconclusive, spec.Ledger{State: spec.Inconclusive, Reason: served}, why + "; " + served},
+		{"that says it itself", &spec.Bench{}, spec.Inconclusive, spec.Ledger{State: spec.Inconclusive, Reason: "it was " + why}, "it was " + why},
+		{"that says nothing", &spec.Bench{}, spec.Inconclusive, spec.Ledger{State: spec.Inconclusive}, why},
+		{"that was not judged", &spec.Bench{}, spec.Inconclusive, spec.Ledger{State: spec.NotJudged, Reason: served}, served},
+		{"of a bench that failed", &spec.Bench{}, spec.Fail, spec.Ledger{State: spec.Inconclusive, Reason: served}, served},
+		{"of a run", nil, spec.Inconclusive, spec.Ledger{State: spec.Inconclusive, Reason: served}, served},
+	} {
+		r := &spec.Report{Bench: test.bench, Verdict: &spec.Verdict{Verdict: test.verdict, Reason: why, Ledgers: []spec.Ledger{test.ledger}}}
+		if got := checksOf(r)[1].reason; got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
 	}
 }
 

@@ -2,13 +2,14 @@ package report
 
 import (
 	"bufio"
-	"encoding/csv"
 	"io"
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -16,18 +17,20 @@ import (
 // RFC 4180 has it. It holds one row at a time, however many there are. An empty cell is
 // what was not measured, or what the other kind of row has.
 func CSV(w io.Writer, r *spec.Report) error {
-	out := csv.NewWriter(bufio.NewWriterSize(w, 64<<10)) // which it takes for its own
-	out.UseCRLF = true
-	if err := out.Write(csvColumns()); err != nil {
+	out := bufio.NewWriterSize(w, 64<<10)
+	row := &csvRow{}
+	for _, column := range csvColumns() {
+		row.text(column)
+	}
+	if _, err := out.Write(row.line()); err != nil {
 		return err
 	}
-	row := &csvRow{}
 	starts := map[int]float64{}
 	for i := range r.Episodes {
 		e := &r.Episodes[i]
 		starts[e.Number] = e.At
 		row.episode(e, len(r.Verdict.Parts) > 0)
-		if err := out.Write(row.cells()); err != nil {
+		if _, err := out.Write(row.line()); err != nil {
 			return err
 		}
 	}
@@ -41,13 +44,12 @@ func CSV(w io.Writer, r *spec.Report) error {
 				start = math.NaN()
 			}
 			row.request(q, start)
-			if err := out.Write(row.cells()); err != nil {
+			if _, err := out.Write(row.line()); err != nil {
 				return err
 			}
 		}
 	}
-	out.Flush()
-	return out.Error()
+	return out.Flush()
 }
 
 // csvColumns are the columns, in an order that does not change: a new one goes to the
@@ -159,45 +161,24 @@ func (c *csvRow) request(q spec.RequestOf, start float64) {
 	c.text(q.Detail)
 }
 
-// csvRow is a row in the making. What it makes itself of numbers lies in one buffer and
-// becomes one string, since there may be millions of rows.
-type csvRow struct {
-	made   []byte
-	ends   []int    // of each cell in made
-	others []string // what is not made here, by cell
-	out    []string
-}
+// csvRow is a row in the making, with a comma behind each cell. It is one buffer for all
+// rows: there may be millions of them.
+type csvRow struct{ made []byte }
 
 func (c *csvRow) begin(record string, episode int) {
-	c.made, c.ends, c.others = c.made[:0], c.ends[:0], c.others[:0]
-	c.word(record)
+	c.text(record)
 	c.count(int64(episode))
 }
 
-// cells is the row, good until the next one begins.
-func (c *csvRow) cells() []string {
-	made := string(c.made)
-	c.out = c.out[:0]
-	from := 0
-	for i, end := range c.ends {
-		if c.others[i] != "" {
-			c.out = append(c.out, c.others[i])
-			continue
-		}
-		c.out = append(c.out, made[from:end])
-		from = end
-	}
-	return c.out
+// line is the row as it is written, good until the next one begins.
+func (c *csvRow) line() []byte {
+	line := append(c.made[:len(c.made)-1], '\r', '\n')
+	c.made = line[:0]
+	return line
 }
 
-// end ends a cell that was made.
-func (c *csvRow) end() {
-	c.ends, c.others = append(c.ends, len(c.made)), append(c.others, "")
-}
-
-func (c *csvRow) word(text string) {
-	c.ends, c.others = append(c.ends, len(c.made)), append(c.others, text)
-}
+// end ends a cell.
+func (c *csvRow) end() { c.made = append(c.made, ',') }
 
 func (c *csvRow) none(n int) {
 	for range n {
@@ -247,12 +228,45 @@ const csvText = 1_000
 
 // text is somebody else's. A spreadsheet would obey what begins like a formula.
 func (c *csvRow) text(text string) {
-	text = inert(text, csvText)
+	if isPlainCell(text) {
+		c.made = append(c.made, text...)
+		c.end()
+		return
+	}
+	text = layout.Shown(text, csvText)
 	first, _ := utf8.DecodeRuneInString(strings.TrimSpace(text))
 	if strings.ContainsRune("=+-@＝＋－＠", first) {
 		text = "'" + text
 	}
-	c.word(text)
+	if needsQuotes(text) {
+		text = `"` + strings.ReplaceAll(text, `"`, `""`) + `"`
+	}
+	c.made = append(c.made, text...)
+	c.end()
+}
+
+// isPlainCell reports whether a text is written as it is, which nearly all are: it begins
+// with a letter or a digit, and all of it is ASCII that can be seen and needs no quotes.
+func isPlainCell(text string) bool {
+	if len(text) > csvText {
+		return false
+	}
+	for i := range len(text) {
+		b := text[i]
+		switch {
+		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9':
+		case i == 0, b < ' ', b > '~', b == ',', b == '"':
+			return false
+		}
+	}
+	return true
+}
+
+// needsQuotes goes by the rules of encoding/csv: a reader may drop a space at the
+// beginning, and a lone \. ends the data for PostgreSQL. No clean text has a line's end.
+func needsQuotes(text string) bool {
+	first, _ := utf8.DecodeRuneInString(text)
+	return text != "" && (text == `\.` || strings.ContainsAny(text, `,"`) || unicode.IsSpace(first))
 }
 
 // appendDecimal writes a number of nanoseconds as a decimal with so many places, and no
@@ -264,12 +278,16 @@ func appendDecimal(b []byte, n int64, places int) []byte {
 	}
 	unit := uint64(math.Pow10(places))
 	b = strconv.AppendUint(b, left/unit, 10)
-	if left %= unit; left > 0 {
-		b = append(b, '.')
+	if left %= unit; left == 0 {
+		return b
 	}
-	for ; left > 0; left %= unit {
-		unit /= 10
-		b = append(b, byte('0'+left/unit))
+	for left%10 == 0 {
+		left, places = left/10, places-1
+	}
+	b = append(b, ".000000000"[:1+places]...)
+	for at := len(b) - 1; left > 0; at-- {
+		b[at] = byte('0' + left%10)
+		left /= 10
 	}
 	return b
 }

@@ -1,23 +1,20 @@
 package report
 
 import (
-	"encoding/json"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
 // CTRF writes a report in the Common Test Report Format: what a dashboard counts is the
 // run as a whole, each ledger and each expectation; the numbers are in extra.
 func CTRF(w io.Writer, r *spec.Report) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(newCTRF(r))
+	return writeJSON(w, newCTRF(r))
 }
 
 // ctrfVersion is of the specification; the published validator's reports have it too.
@@ -78,14 +75,6 @@ type ctrfEnvironment struct {
 	Extra   any    `json:"extra"`
 }
 
-// The statuses of a test.
-const (
-	ctrfPassed  = "passed"
-	ctrfFailed  = "failed"
-	ctrfSkipped = "skipped"
-	ctrfOther   = "other"
-)
-
 func newCTRF(r *spec.Report) *ctrfReport {
 	start, end := checkSpan(r)
 	out := &ctrfReport{
@@ -93,22 +82,22 @@ func newCTRF(r *spec.Report) *ctrfReport {
 		Version:   ctrfVersion,
 		Timestamp: end.Format(time.RFC3339Nano),
 		Results: ctrfResults{
-			Tool:        ctrfTool{Name: "aicr", Version: checkClean(r.Run.Version, checkNameBytes)},
+			Tool:        ctrfTool{Name: "aicr", Version: layout.Shown(r.Run.Version, checkNameBytes)},
 			Summary:     ctrfSummary{Start: start.UnixMilli(), Stop: end.UnixMilli()},
 			Environment: ctrfEnvironmentOf(r),
 		},
 	}
-	out.GeneratedBy = strings.TrimSpace("aicr " + checkClean(r.Run.Version, checkNameBytes))
+	out.GeneratedBy = strings.TrimSpace("aicr " + layout.Shown(r.Run.Version, checkNameBytes))
 	s := &out.Results.Summary
 	s.Duration = s.Stop - s.Start
 	on := checkHardwareOf(r)
 	for _, c := range checksOf(r) {
 		t := ctrfTest{
 			Name:      c.name,
-			Status:    ctrfStatus(&c),
+			Status:    s.count(c.outcome()),
 			Suite:     []string{checkPhase},
 			Message:   c.reason,
-			RawStatus: checkClean(string(c.state), checkNameBytes),
+			RawStatus: layout.Shown(string(c.state), checkNameBytes),
 		}
 		switch {
 		case c.ledger != nil:
@@ -125,57 +114,45 @@ func newCTRF(r *spec.Report) *ctrfReport {
 		if c.group != "" {
 			t.Suite = append(t.Suite, checkWhole(r), c.group)
 		}
-		s.count(t.Status)
 		out.Results.Tests = append(out.Results.Tests, t)
 	}
 	return out
 }
 
-// ctrfStatus fails closed: what is not known to be a pass is none. A part of the run
-// that there was nothing to judge by was skipped, and its message says why.
-func ctrfStatus(c *check) string {
-	s := c.state
-	if s == spec.NotJudged && c.group != "" {
-		return ctrfSkipped
-	}
-	switch s {
-	case spec.Pass:
-		return ctrfPassed
-	case spec.Fail:
-		return ctrfFailed
-	case spec.Skip:
-		return ctrfSkipped
-	case spec.Inconclusive, spec.Invalid, spec.NotJudged:
-	}
-	return ctrfOther
-}
-
-func (s *ctrfSummary) count(status string) {
+// count takes in a test that ended so, and is its status.
+func (s *ctrfSummary) count(o outcome) string {
 	s.Tests++
-	switch status {
-	case ctrfPassed:
+	switch o {
+	case checkPassed:
 		s.Passed++
-	case ctrfFailed:
+		return "passed"
+	case checkFailed:
 		s.Failed++
-	case ctrfSkipped:
+		return "failed"
+	case checkSkipped:
 		s.Skipped++
-	default:
-		s.Other++
+		return "skipped"
+	case checkOther:
 	}
+	s.Other++
+	return "other"
 }
 
 // ctrfMessage tells the run: why, and what was found. Most readers show nothing else of
 // a failed test.
 func ctrfMessage(r *spec.Report, c check) string {
 	lines := []string{c.reason}
+	if c.unended != "" {
+		lines = append(lines, c.unended)
+	}
 	for _, f := range r.Verdict.Findings {
-		lines = append(lines, checkClean(checkFinding(f), checkLineBytes))
+		lines = append(lines, layout.Shown(checkFinding(f), checkLineBytes))
 	}
 	return checkMessage(strings.Join(lines, "\n"))
 }
 
 func ctrfEnvironmentOf(r *spec.Report) ctrfEnvironment {
-	e := ctrfEnvironment{AppName: checkClean(r.Run.Target.Model, checkNameBytes)}
+	e := ctrfEnvironment{AppName: layout.Shown(r.Run.Target.Model, checkNameBytes)}
 	if s := r.Verdict.Verdict; s == spec.Pass || s == spec.Fail {
 		healthy := s == spec.Pass
 		e.Healthy = &healthy
@@ -184,7 +161,7 @@ func ctrfEnvironmentOf(r *spec.Report) ctrfEnvironment {
 		Target    string      `json:"target,omitempty"`
 		Simulated bool        `json:"simulated"`
 		Facts     []spec.Fact `json:"facts,omitempty"`
-	}{checkTarget(r), r.Run.Target.Simulated, checkFacts(r)}
+	}{layout.Shown(targetName(r.Run.Target), checkNameBytes), r.Run.Target.Simulated, checkFacts(r)}
 	return e
 }
 
@@ -206,8 +183,8 @@ type ctrfExpected struct {
 func ctrfExpectedOf(c check, on checkHardware) ctrfExpected {
 	e := c.expected
 	return ctrfExpected{
-		Value: checkNumber(e.Value), Low: checkNumber(e.Low), High: checkNumber(e.High), N: e.N,
-		Unit: checkClean(e.Unit, checkNameBytes), Want: checkLine(e.Want), Effective: checkLine(e.Effective),
+		Value: measured(e.Value), Low: measured(e.Low), High: measured(e.High), N: e.N,
+		Unit: layout.Shown(e.Unit, checkNameBytes), Want: checkLine(e.Want), Effective: checkLine(e.Effective),
 		State: ctrfState(c.state), Note: checkLine(e.Note), SkipReason: ctrfSkipReason(c), Hardware: on,
 	}
 }
@@ -233,9 +210,9 @@ func ctrfLedgerOf(r *spec.Report, c check, on checkHardware) ctrfLedger {
 		if w.Ledger != c.ledger.Name {
 			continue
 		}
-		walk := ctrfWalk{Low: checkNumber(&w.Low), High: checkNumber(&w.High), Values: []*float64{}}
+		walk := ctrfWalk{Low: measured(&w.Low), High: measured(&w.High), Values: []*float64{}}
 		for i := range w.Values {
-			walk.Values = append(walk.Values, checkNumber(&w.Values[i]))
+			walk.Values = append(walk.Values, measured(&w.Values[i]))
 		}
 		l.Tests = append(l.Tests, walk)
 	}
@@ -244,54 +221,31 @@ func ctrfLedgerOf(r *spec.Report, c check, on checkHardware) ctrfLedger {
 
 // ctrfWhole is what else there is to know of a run.
 type ctrfWhole struct {
-	State      spec.State    `json:"state"`
-	Reason     string        `json:"reason"`
-	SkipReason string        `json:"skipReason,omitempty"`
-	Run        string        `json:"run,omitempty"` // its id
-	Command    string        `json:"command,omitempty"`
-	Kept       string        `json:"kept,omitempty"`
-	Profile    string        `json:"profile,omitempty"`
-	JudgedBy   string        `json:"judgedBy,omitempty"` // a plan that is not the run's own
-	Episodes   int           `json:"episodes"`
-	LoadedS    *float64      `json:"loadedSeconds"`
-	Findings   []ctrfFinding `json:"findings"`
-	Figures    []ctrfFigure  `json:"figures"`
-	Stalls     []ctrfStall   `json:"stalls"`
-	Workers    []ctrfWorker  `json:"workers,omitempty"`
-	Bench      *ctrfBench    `json:"bench,omitempty"`
-	Notes      []string      `json:"notes,omitempty"`
-	Hardware   checkHardware `json:"hardware"`
+	State      spec.State     `json:"state"`
+	Reason     string         `json:"reason"`
+	SkipReason string         `json:"skipReason,omitempty"`
+	Unended    string         `json:"unended,omitempty"` // a sentence: its record has no end
+	Run        string         `json:"run,omitempty"`     // its id
+	Command    string         `json:"command,omitempty"`
+	Kept       string         `json:"kept,omitempty"`
+	Profile    string         `json:"profile,omitempty"`
+	JudgedBy   string         `json:"judgedBy,omitempty"` // a plan that is not the run's own
+	Episodes   int            `json:"episodes"`
+	LoadedS    *float64       `json:"loadedSeconds"`
+	Findings   []spec.Finding `json:"findings"`
+	Figures    []spec.Figure  `json:"figures"`
+	Stalls     []ctrfStall    `json:"stalls"`
+	Workers    []ctrfWorker   `json:"workers,omitempty"`
+	Bench      *ctrfBench     `json:"bench,omitempty"`
+	Notes      []string       `json:"notes,omitempty"`
+	Hardware   checkHardware  `json:"hardware"`
 }
 
-type ctrfFinding struct {
-	ID         string   `json:"id"`
-	Severity   string   `json:"severity"`
-	Confidence string   `json:"confidence"`
-	Workers    []string `json:"workers"`
-	GPUs       []string `json:"gpus"`
-	Summary    string   `json:"summary"`
-	Evidence   []string `json:"evidence"`
-	Advice     []string `json:"advice"`
-}
-
-type ctrfFigure struct {
-	Name  string   `json:"name"`
-	Value *float64 `json:"value"`
-	Low   *float64 `json:"low"`
-	High  *float64 `json:"high"`
-	N     int      `json:"n"`
-	Unit  string   `json:"unit"`
-	By    string   `json:"by,omitempty"`
-}
-
+// ctrfStall is a stall whose times may be none.
 type ctrfStall struct {
-	Episode int      `json:"episode"`
-	At      *float64 `json:"at"` // seconds since the episode's start
+	spec.Stall
+	At      *float64 `json:"at"`
 	Seconds *float64 `json:"seconds"`
-	Open    bool     `json:"open"`
-	Worker  string   `json:"worker,omitempty"` // none: the fleet
-	GPU     string   `json:"gpu,omitempty"`
-	By      []string `json:"by"`
 }
 
 // ctrfWorker is what the client knows of a worker; nothing but the names where it
@@ -307,57 +261,39 @@ type ctrfWorker struct {
 }
 
 type ctrfBench struct {
-	Sent        int               `json:"sent"`
-	Served      int               `json:"served"`
-	Failed      int               `json:"failed"`
-	Interrupted int               `json:"interrupted"`
-	Classes     map[string]int    `json:"classes,omitempty"`
-	ClientValid bool              `json:"clientValid"`
-	ClientSays  []string          `json:"clientReasons,omitempty"`
-	Figures     []ctrfBenchFigure `json:"figures"`
-}
-
-type ctrfBenchFigure struct {
-	Name string   `json:"name"`
-	Unit string   `json:"unit"`
-	N    int64    `json:"n"`
-	Mean *float64 `json:"mean,omitempty"`
-	P50  *float64 `json:"p50,omitempty"`
-	P90  *float64 `json:"p90,omitempty"`
-	P95  *float64 `json:"p95,omitempty"`
-	P99  *float64 `json:"p99,omitempty"`
-	Min  *float64 `json:"min,omitempty"`
-	Max  *float64 `json:"max,omitempty"`
+	Sent        int                `json:"sent"`
+	Served      int                `json:"served"`
+	Failed      int                `json:"failed"`
+	Interrupted int                `json:"interrupted"`
+	Classes     map[string]int     `json:"classes,omitempty"`
+	ClientValid bool               `json:"clientValid"`
+	ClientSays  []string           `json:"clientReasons,omitempty"`
+	Figures     []spec.BenchFigure `json:"figures"`
 }
 
 func ctrfWholeOf(r *spec.Report, c check, on checkHardware) ctrfWhole {
 	v := r.Verdict
 	out := ctrfWhole{
-		State: ctrfState(c.state), Reason: c.reason, SkipReason: ctrfSkipReason(c),
-		Run: checkClean(r.Run.ID, checkNameBytes), Command: checkLine(r.Run.Command), Kept: checkLine(r.Kept),
-		Profile: checkClean(v.Profile, checkNameBytes), JudgedBy: checkLine(v.Plan),
-		Episodes: v.Episodes, LoadedS: checkNumber(&v.LoadedS),
-		Findings: []ctrfFinding{}, Figures: []ctrfFigure{}, Stalls: []ctrfStall{},
+		State: ctrfState(c.state), Reason: c.reason, SkipReason: ctrfSkipReason(c), Unended: c.unended,
+		Run: layout.Shown(r.Run.ID, checkNameBytes), Command: checkLine(r.Run.Command), Kept: checkLine(r.Kept),
+		Profile: layout.Shown(v.Profile, checkNameBytes), JudgedBy: checkLine(v.Plan),
+		Episodes: v.Episodes, LoadedS: measured(&v.LoadedS),
+		Findings: []spec.Finding{}, Figures: []spec.Figure{}, Stalls: []ctrfStall{},
 		Notes: append(checkCleanAll(v.Notes), checkCleanAll(r.Notes)...), Hardware: on,
 	}
 	for _, f := range v.Findings {
-		out.Findings = append(out.Findings, ctrfFinding{
-			ID: checkClean(f.ID, checkNameBytes), Severity: checkClean(f.Severity, checkNameBytes), Confidence: checkClean(f.Confidence, checkNameBytes),
-			Workers: checkCleanAll(f.Workers), GPUs: checkCleanAll(f.GPUs), Summary: checkLine(f.Summary),
-			Evidence: checkCleanAll(f.Evidence), Advice: checkCleanAll(f.Advice),
-		})
+		f.ID, f.Severity, f.Confidence, f.Summary = layout.Shown(f.ID, checkNameBytes), layout.Shown(f.Severity, checkNameBytes), layout.Shown(f.Confidence, checkNameBytes), checkLine(f.Summary)
+		f.Workers, f.GPUs, f.Evidence, f.Advice = checkCleanAll(f.Workers), checkCleanAll(f.GPUs), checkCleanAll(f.Evidence), checkCleanAll(f.Advice)
+		out.Findings = append(out.Findings, f)
 	}
 	for _, f := range v.Figures {
-		out.Figures = append(out.Figures, ctrfFigure{
-			Name: checkClean(f.Name, checkNameBytes), Value: checkNumber(f.Value), Low: checkNumber(f.Low), High: checkNumber(f.High),
-			N: f.N, Unit: checkClean(f.Unit, checkNameBytes), By: checkLine(f.By),
-		})
+		f.Name, f.Unit, f.By = layout.Shown(f.Name, checkNameBytes), layout.Shown(f.Unit, checkNameBytes), checkLine(f.By)
+		f.Value, f.Low, f.High = measured(f.Value), measured(f.Low), measured(f.High)
+		out.Figures = append(out.Figures, f)
 	}
 	for _, s := range v.Stalls {
-		out.Stalls = append(out.Stalls, ctrfStall{
-			Episode: s.Episode, At: checkNumber(&s.At), Seconds: checkNumber(&s.Seconds), Open: s.Open,
-			Worker: checkClean(s.Worker, checkNameBytes), GPU: checkClean(s.GPU, checkNameBytes), By: checkCleanAll(s.By),
-		})
+		s.Worker, s.GPU, s.By = layout.Shown(s.Worker, checkNameBytes), layout.Shown(s.GPU, checkNameBytes), checkCleanAll(s.By)
+		out.Stalls = append(out.Stalls, ctrfStall{s, measured(&s.At), measured(&s.Seconds)})
 	}
 	for _, l := range r.Lanes {
 		out.Workers = append(out.Workers, ctrfWorkerOf(l))
@@ -369,9 +305,9 @@ func ctrfWholeOf(r *spec.Report, c check, on checkHardware) ctrfWhole {
 }
 
 func ctrfWorkerOf(l spec.Lane) ctrfWorker {
-	w := ctrfWorker{Worker: checkClean(l.Worker, checkNameBytes), GPU: checkClean(l.GPU, checkNameBytes), Findings: checkCleanAll(l.Findings)}
+	w := ctrfWorker{Worker: layout.Shown(l.Worker, checkNameBytes), GPU: layout.Shown(l.GPU, checkNameBytes), Findings: checkCleanAll(l.Findings)}
 	if l.Known {
-		w.Requests, w.Failed, w.Tokens, w.Share = &l.Requests, &l.Failed, &l.Tokens, checkNumber(&l.Share)
+		w.Requests, w.Failed, w.Tokens, w.Share = &l.Requests, &l.Failed, &l.Tokens, measured(&l.Share)
 	}
 	return w
 }
@@ -379,25 +315,25 @@ func ctrfWorkerOf(l spec.Lane) ctrfWorker {
 func ctrfBenchOf(b *spec.Bench) *ctrfBench {
 	out := &ctrfBench{
 		Sent: b.Requests.Sent, Served: b.Requests.Served, Failed: b.Requests.Failed, Interrupted: b.Requests.Interrupted,
-		Classes: map[string]int{}, ClientValid: b.Client.Valid, Figures: []ctrfBenchFigure{},
+		Classes: map[string]int{}, ClientValid: b.Client.Valid, Figures: []spec.BenchFigure{},
 	}
 	for _, class := range slices.Sorted(maps.Keys(b.Requests.Classes)) {
-		out.Classes[checkClean(class, checkNameBytes)] += b.Requests.Classes[class]
+		out.Classes[layout.Shown(class, checkNameBytes)] += b.Requests.Classes[class]
 	}
 	for _, why := range b.Client.Reasons {
 		out.ClientSays = append(out.ClientSays, checkLine(why.Text))
 	}
 	for _, f := range b.Figures {
-		out.Figures = append(out.Figures, ctrfBenchFigure{
-			Name: checkClean(f.Name, checkNameBytes), Unit: checkClean(f.Unit, checkNameBytes), N: f.N,
-			Mean: checkNumber(f.Mean), P50: checkNumber(f.P50), P90: checkNumber(f.P90), P95: checkNumber(f.P95), P99: checkNumber(f.P99),
-			Min: checkNumber(f.Min), Max: checkNumber(f.Max),
-		})
+		f.Name, f.Unit, f.WithFailures = layout.Shown(f.Name, checkNameBytes), layout.Shown(f.Unit, checkNameBytes), nil
+		for _, v := range []**float64{&f.Mean, &f.P50, &f.P90, &f.P95, &f.P99, &f.Min, &f.Max} {
+			*v = measured(*v)
+		}
+		out.Figures = append(out.Figures, f)
 	}
 	return out
 }
 
-// skipReason is why a check was skipped; the published validator's name for it.
+// ctrfSkipReason is why a run was not made, of which a SKIP is all that there is; the published validator's name for it.
 func ctrfSkipReason(c check) string {
 	if c.state != spec.Skip {
 		return ""
@@ -405,7 +341,7 @@ func ctrfSkipReason(c check) string {
 	return c.reason
 }
 
-func ctrfState(s spec.State) spec.State { return spec.State(checkClean(string(s), checkNameBytes)) }
+func ctrfState(s spec.State) spec.State { return spec.State(layout.Shown(string(s), checkNameBytes)) }
 
 func checkCleanAll(texts []string) []string {
 	all := make([]string, 0, len(texts))

@@ -79,7 +79,7 @@ func ctrfFaults(schema *jsonschema.Schema, text []byte, r *spec.Report) error {
 	s := got.Results.Summary
 	want := ctrfSummary{
 		Tests:  1 + len(r.Verdict.Ledgers) + len(r.Verdict.Expectations),
-		Passed: counts[ctrfPassed], Failed: counts[ctrfFailed], Skipped: counts[ctrfSkipped], Other: counts[ctrfOther],
+		Passed: counts["passed"], Failed: counts["failed"], Skipped: counts["skipped"], Other: counts["other"],
 		Start: s.Start, Stop: s.Stop, Duration: duration,
 	}
 	if diff := cmp.Diff(want, s); diff != "" {
@@ -88,7 +88,7 @@ func ctrfFaults(schema *jsonschema.Schema, text []byte, r *spec.Report) error {
 	if s.Passed+s.Failed+s.Skipped+s.Other != s.Tests || s.Stop-s.Start != s.Duration || s.Duration < 0 {
 		return fmt.Errorf("the summary does not add up: %+v", s)
 	}
-	if (got.Results.Tests[0].Status == ctrfPassed) != (r.Verdict.Verdict == spec.Pass) {
+	if (got.Results.Tests[0].Status == "passed") != (r.Verdict.Verdict == spec.Pass) {
 		return fmt.Errorf("%s is told as %s", r.Verdict.Verdict, got.Results.Tests[0].Status)
 	}
 	return nil

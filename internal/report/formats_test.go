@@ -89,6 +89,24 @@ func TestTheSameReportIsTheSameBytes(t *testing.T) {
 	})
 }
 
+// A PASS that nobody measured is told as what it is: not judged. The json format is the
+// verdict as it stands, and who reads a record refuses such a one.
+func TestNoFormatTellsAPassOfWhatWasNotMeasured(t *testing.T) {
+	with := func(s spec.State) *spec.Report {
+		r := toldPass()
+		r.Verdict.Expectations = append(r.Verdict.Expectations, spec.Expected{Name: "goodput", Want: ">= 1", Unit: "ratio", State: s})
+		return r
+	}
+	for _, f := range Formats() {
+		if f.Name == "json" {
+			continue
+		}
+		if diff := cmp.Diff(string(written(t, f, with(spec.NotJudged))), string(written(t, f, with(spec.Pass)))); diff != "" {
+			t.Errorf("%s (-not judged +pass):\n%s", f.Name, diff)
+		}
+	}
+}
+
 // Whatever is in a report, or is not, it is told in characters that only show.
 func TestEveryFormatIsTextThatOnlyShows(t *testing.T) {
 	everyReport(t, func(t *testing.T, f Format, r *spec.Report) {
@@ -105,6 +123,43 @@ func TestEveryFormatIsTextThatOnlyShows(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whoever reads one of the reports does not read the others. The csv format is the record
+// itself, and the json format the verdict.
+func TestEveryFormatSaysThatARunDidNotEnd(t *testing.T) {
+	for _, f := range Formats() {
+		if f.Name == "csv" || f.Name == "json" || f.Name == "openmetrics" {
+			continue
+		}
+		for _, tt := range []struct {
+			report *spec.Report
+			want   bool
+		}{{toldKilled(), true}, {toldInconclusive(), false}, {toldBench(), false}} {
+			text := strings.ToLower(string(written(t, f, tt.report)))
+			if got := strings.Contains(text, "not ended") || strings.Contains(text, "did not end"); got != tt.want {
+				t.Errorf("%s: %v, want %v", f.Name, got, tt.want)
+			}
+		}
+	}
+}
+
+// A command that would come to another verdict is worse than none: only those are told
+// that whoever judged the record has given.
+func TestOnlyTheCommandsOfAReportAreTold(t *testing.T) {
+	for _, f := range []Format{{Name: "text", Write: Text}, {Name: "markdown", Write: Markdown}, {Name: "github", Write: GitHub}} {
+		for _, c := range []toldReport{{"run", toldPass()}, {"comparison", toldComparison()}} {
+			r := c.report
+			r.Judge, r.Page = "JUDGE IT", "SHOW IT"
+			if text := string(written(t, f, r)); strings.Count(text, "JUDGE IT") != 1 || strings.Count(text, "SHOW IT") != 1 || strings.Contains(text, "aicr judge") || strings.Contains(text, "aicr report") {
+				t.Errorf("%s of a %s does not tell its commands, and no others:\n%s", f.Name, c.name, text)
+			}
+			r.Judge, r.Page = "", ""
+			if text := string(written(t, f, r)); strings.Contains(text, "aicr judge") || strings.Contains(text, "aicr report") || strings.Contains(text, "again with:\n\n```sh\n\n") {
+				t.Errorf("%s of a %s tells a command that it was not given:\n%s", f.Name, c.name, text)
+			}
+		}
+	}
 }
 
 // A text of 10 MB, of a server that has gone mad, does not make the report one.
@@ -202,6 +257,7 @@ func toldReports() []toldReport {
 		{"bare", &spec.Report{Verdict: &spec.Verdict{}}},
 		{"bare-comparison", &spec.Report{Verdict: &spec.Verdict{}, Against: &spec.Report{Verdict: &spec.Verdict{}},
 			Comparison: &spec.Comparison{Runs: []spec.Side{{}, {}}}}},
+		{"killed", toldKilled()},
 		{"hostile", hostile(toldFail())},
 		{"hostile-bench", hostile(toldBench())},
 		{"hostile-comparison", hostile(toldComparison())},
@@ -213,7 +269,7 @@ func toldPass() *spec.Report {
 		Run: spec.Run{Schema: spec.RunSchema, ID: "run-1", Version: "v1.2.3", Command: "aicr validate --url http://gateway:8000 --model llama",
 			Target: spec.Target{URL: "http://me:secret@gateway:8000/v1?key=secret", Model: "llama-3.1-8b"},
 			Start:  "2026-06-04T12:00:00Z", End: "2026-06-04T12:04:10.5Z"},
-		Kept: "runs/run 1",
+		Kept: "runs/run 1", Judge: "aicr judge 'runs/run 1' --profile certify", Page: "aicr report 'runs/run 1' --report html=report.html",
 		Plan: &spec.Plan{Schema: spec.PlanSchema, Profile: "standard", Point: toldPoint(), Stability: spec.StabilityGate,
 			Constraints: []spec.Constraint{{Name: spec.ConstraintThroughput, Comparator: ">=", Threshold: 50_000, Unit: "tokens/s", Tolerance: 0.1, From: "recipe.yaml"}}},
 		Verdict: &spec.Verdict{Schema: spec.VerdictSchema, Verdict: spec.Pass, Reason: "throughput is 0.99 of the reference, 0 stalls in 1.7 min of load",
@@ -292,8 +348,8 @@ func toldFail() *spec.Report {
 		{ID: "worker/stall", Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh, Workers: []string{"1"}, GPUs: []string{"GPU-1"},
 			Summary:  "worker 1 stalled 3 times in 1.7 min of load, for up to 8 s",
 			Evidence: []string{"episode 1: worker 1 stood still from 20 s to 28 s (telemetry and client); its GPU drew 126 W, its peers' 576 W"},
-			Advice: []string{"look at the engine's main thread while it stands: py-spy dump --pid PID",
-				"aicr watch --url URL --worker-metrics PAGE --record DIR keeps the evidence of the next one", "dmesg | grep -i xid"}},
+			Advice: []string{"look at the engine's main thread while it stands: `py-spy dump --pid PID`",
+				"`aicr watch --url URL --worker-metrics PAGE --record DIR` keeps the evidence of the next one", "`dmesg | grep -i xid`"}},
 		{ID: "start/cold", Severity: spec.SeverityNote, Confidence: spec.ConfidenceVeryHigh, Summary: "the first answer took 42 s", Evidence: []string{}, Advice: []string{}},
 	}
 	v.Stalls = []spec.Stall{
@@ -314,6 +370,14 @@ func toldInconclusive() *spec.Report {
 	r.Verdict.Verdict, r.Verdict.Reason = spec.Inconclusive, "11 episodes decided nothing: throughput is 0.86 of the reference"
 	r.Verdict.Ledgers[1] = spec.Ledger{Name: spec.Capability, State: spec.Inconclusive, Reason: "throughput 0.86 of the reference, between good and bad"}
 	r.Verdict.Expectations[0].State = spec.Inconclusive
+	return r
+}
+
+// toldKilled is a run whose record has no end.
+func toldKilled() *spec.Report {
+	r := toldInconclusive()
+	r.Verdict.Reason = "not decided after 2 episodes"
+	r.Run.End = ""
 	return r
 }
 
@@ -338,7 +402,7 @@ func toldSkip() *spec.Report {
 			{Name: spec.Integrity, State: spec.NotJudged, Reason: "nothing was loaded"}, {Name: spec.Capability, State: spec.NotJudged, Reason: "nothing was loaded"},
 			{Name: spec.Stability, State: spec.NotJudged, Reason: "nothing was loaded"}},
 			Findings: []spec.Finding{{ID: "cluster/no-free-gpus", Severity: spec.SeverityNote, Confidence: spec.ConfidenceVeryHigh, Summary: "0 of 8 GPUs are free",
-				Evidence: []string{"8 GPUs, 0 free"}, Advice: []string{"free GPUs, or name another node", "kubectl get pods -A -o wide --field-selector spec.nodeName=NODE"}}}},
+				Evidence: []string{"8 GPUs, 0 free"}, Advice: []string{"free GPUs, or name another node", "`kubectl get pods -A -o wide --field-selector spec.nodeName=NODE`"}}}},
 	}
 }
 
@@ -373,7 +437,9 @@ func toldBench() *spec.Report {
 
 func toldComparison() *spec.Report {
 	r := toldFail()
+	r.Judge, r.Page = "aicr judge before after", "aicr report before after --report html=report.html"
 	r.Against = toldPass()
+	r.Against.Judge, r.Against.Page = "", ""
 	r.Comparison = &spec.Comparison{Schema: spec.ComparisonSchema, Says: spec.IsWorse, Reason: "it stalls more often", Together: 0.95, Each: 0.983,
 		Runs: []spec.Side{{Run: "before", Verdict: spec.Pass, Episodes: 2, LoadedS: 100}, {Run: "after", Verdict: spec.Fail, Episodes: 2, LoadedS: 100, Stalls: 3}},
 		Figures: []spec.Compared{

@@ -37,7 +37,7 @@ type annotation struct{ kind, title, text string }
 // GitHub writes the annotations of a GitHub Actions step, then the text for its log.
 func GitHub(w io.Writer, r *spec.Report) error {
 	var b, text bytes.Buffer
-	for _, a := range withinLimits(annotationsOf(r.Verdict)) {
+	for _, a := range withinLimits(annotationsOf(r)) {
 		fmt.Fprintf(&b, "::%s title=%s::%s\n", a.kind, propertyEscaper().Replace(a.title), messageEscaper().Replace(a.text))
 	}
 	if err := Text(&text, r); err != nil {
@@ -56,24 +56,28 @@ func GitHub(w io.Writer, r *spec.Report) error {
 func GitHubSummary(w io.Writer, r *spec.Report, limit int) error {
 	page := markdownOf(r)
 	// Another program of the step may have left its last line open.
-	page.parts = append([]string{"\n"}, page.parts...)
+	page.parts[0] = "\n" + page.parts[0]
 	_, err := io.WriteString(w, page.within(limit))
 	return err
 }
 
 // annotationsOf are the verdict, what was found, and what was wanted in vain.
-func annotationsOf(v *spec.Verdict) []annotation {
-	all := []annotation{{verdictKind(v.Verdict), "aicr: " + string(cmp.Or(v.Verdict, spec.NotJudged)), inert(v.Reason, annotationBytes)}}
+func annotationsOf(r *spec.Report) []annotation {
+	v := r.Verdict
+	all := []annotation{{verdictKind(v.Verdict), "aicr: " + string(cmp.Or(v.Verdict, spec.NotJudged)), layout.Shown(v.Reason, annotationBytes)}}
+	if r.Unended() {
+		all[0].text += "\n" + layout.Shown(unendedLine(r), annotationBytes)
+	}
 	for _, f := range v.Findings {
 		all = append(all, annotationOf(f))
 	}
 	for _, e := range v.Expectations {
 		if e.State == spec.Fail {
-			all = append(all, annotation{annotationError, "aicr: " + e.Name, missed(e)})
+			all = append(all, annotation{annotationError, "aicr: " + e.Name, layout.Shown(expectedLine(&e), annotationBytes)})
 		}
 	}
 	for i := range all {
-		all[i].title = inert(all[i].title, annotationTitle)
+		all[i].title = layout.Shown(all[i].title, annotationTitle)
 	}
 	return all
 }
@@ -99,33 +103,17 @@ func annotationOf(f spec.Finding) annotation {
 		kind = annotationNotice
 	}
 	title := "aicr: " + f.ID
-	if n := len(f.Workers); n > 0 {
-		title += ", " + layout.Noun(n, "worker") + " " + strings.Join(f.Workers[:min(n, annotationTitle)], ", ")
+	if len(f.Workers) > 0 {
+		title += ", " + namedThings("worker", f.Workers)
 	}
-	lines := []string{inert(f.Summary, annotationBytes)}
+	lines := []string{layout.Shown(f.Summary, annotationBytes)}
 	for _, e := range f.Evidence[:min(len(f.Evidence), annotationLines)] {
-		lines = append(lines, "- "+inert(e, annotationLine))
+		lines = append(lines, "- "+layout.Shown(e, annotationLine))
 	}
 	for _, a := range f.Advice[:min(len(f.Advice), annotationLines)] {
-		lines = append(lines, "→ "+inert(a, annotationLine))
+		lines = append(lines, "→ "+layout.Shown(a, annotationLine))
 	}
 	return annotation{kind, title, strings.Join(lines, "\n")}
-}
-
-// missed is an expectation that was not met.
-func missed(e spec.Expected) string {
-	text := "not measured"
-	if isMeasured(e.Value) {
-		text = strings.TrimSpace(layout.Number(*e.Value) + " " + e.Unit)
-		if between := cellsOf(e.Low, e.High); between != "" {
-			text += " (" + between + ")"
-		}
-	}
-	text += ", wanted " + e.Want
-	if e.Note != "" {
-		text += "; " + e.Note
-	}
-	return inert(text, annotationBytes)
 }
 
 // withinLimits leaves no more of a kind than are shown, and has the last one say that

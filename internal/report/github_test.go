@@ -21,7 +21,7 @@ func TestGitHub(t *testing.T) {
 		_, err := io.WriteString(w, before)
 		return err
 	}
-	goldens(t, "github", annotations, "pass", "fail", "inconclusive", "invalid", "skip", "bench", "bare", "hostile")
+	goldens(t, "github", annotations, "pass", "fail", "inconclusive", "invalid", "skip", "killed", "bench", "bare", "hostile")
 }
 
 func TestGitHubSummary(t *testing.T) {
@@ -95,10 +95,10 @@ func TestWhatWasFoundAndWhatWasMissedAreAnnotations(t *testing.T) {
 		{"error", "aicr: FAIL", "worker 1 stalls: 3 stalls in 1.7 min of load"},
 		{"error", "aicr: worker/stall, worker 1", "worker 1 stalled 3 times in 1.7 min of load, for up to 8 s\n" +
 			"- episode 1: worker 1 stood still from 20 s to 28 s (telemetry and client); its GPU drew 126 W, its peers' 576 W\n" +
-			"→ look at the engine's main thread while it stands: py-spy dump --pid PID\n" +
-			"→ aicr watch --url URL --worker-metrics PAGE --record DIR keeps the evidence of the next one\n→ dmesg | grep -i xid"},
+			"→ look at the engine's main thread while it stands: `py-spy dump --pid PID`\n" +
+			"→ `aicr watch --url URL --worker-metrics PAGE --record DIR` keeps the evidence of the next one\n→ `dmesg | grep -i xid`"},
 		{"notice", "aicr: start/cold", "the first answer took 42 s"},
-		{"error", "aicr: stall-rate", "1.80 stalls/min (0.37 to 5.30), wanted <= 0.033; worker 1"},
+		{"error", "aicr: stall-rate", "1.80 stalls/min (0.37 to 5.30), n 3; wanted <= 0.033 (< 0.75, by a sequential test); worker 1"},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(annotation{})); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
@@ -110,7 +110,7 @@ func TestWhatWasFoundAndWhatWasMissedAreAnnotations(t *testing.T) {
 func TestNoWordOfAReportIsObeyed(t *testing.T) {
 	r := toldFail()
 	v := r.Verdict
-	want := len(annotationsOf(v))
+	want := len(annotationsOf(r))
 	for _, evil := range []string{"\n::error::obey", "::error::obey", " ::warning title=obey::obey", "##[error]obey", "x,file=obey:: obey", "%0A::error::obey", "\r::set-env name=obey::obey", "\u2028::error::obey"} {
 		v.Reason, v.Plan, v.Profile, r.Kept = evil, evil, evil, evil
 		v.Findings[0].ID, v.Findings[0].Summary, v.Findings[0].Evidence[0], v.Findings[0].Workers[0] = evil, evil, evil, evil
@@ -220,6 +220,44 @@ func TestASummaryIsNeverLongerThanItMayBe(t *testing.T) {
 		if strings.Count(text, "```sh")%2 == 1 && !strings.Contains(text, "\n```\n") && !strings.Contains(text, "\n````\n") {
 			t.Fatalf("with room for %d bytes a block of code is left open", limit)
 		}
+	}
+}
+
+// However little room is left, the verdict is what is written. Where there is none for
+// it, nothing is.
+func TestASummaryHasTheVerdictOrNothing(t *testing.T) {
+	told := func(limit int) string {
+		var b bytes.Buffer
+		if err := GitHubSummary(&b, toldFail(), limit); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	if text := told(200); !strings.HasPrefix(text, "\n## aicr: FAIL\n\n**FAIL** worker 1 stalls: 3 stalls in 1.7 min of load\n") {
+		t.Errorf("200 bytes are\n%s", text)
+	}
+	for limit := range 300 {
+		if text := told(limit); text != "" && !strings.HasPrefix(text, "\n## aicr: FAIL\n") || limit >= 120 && text == "" {
+			t.Errorf("%d bytes are\n%s", limit, text)
+		}
+	}
+}
+
+// The annotation of the verdict is all that many people see of a run.
+func TestTheVerdictOfARunThatDidNotEndSaysSo(t *testing.T) {
+	r := toldPass()
+	r.Run.End = ""
+	want := annotation{"notice", "aicr: PASS", r.Verdict.Reason + "\nnot ended: the run began at 2026-06-04T12:00:00Z and its record has no end, " +
+		"so that it was killed or still runs; this is what it says so far"}
+	if diff := cmp.Diff(want, obeyed(t, gitHub(t, r))[0], cmp.AllowUnexported(annotation{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var b bytes.Buffer
+	if err := GitHubSummary(&b, r, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "\n**Not ended**: the run began at") {
+		t.Errorf("the summary does not say it:\n%s", &b)
 	}
 }
 

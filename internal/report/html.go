@@ -61,7 +61,7 @@ type htmlPage struct {
 type htmlLink struct{ ID, Text, Shape string }
 
 func newHTMLPage(r *spec.Report) (*htmlPage, error) {
-	p := &htmlPage{Data: newHTMLData(r)}
+	p := &htmlPage{}
 	style, err := joined("", "", "uPlot.min.css", "page.css")
 	if err != nil {
 		return nil, err
@@ -84,10 +84,12 @@ func newHTMLPage(r *spec.Report) (*htmlPage, error) {
 	if r.Comparison != nil && r.Against != nil {
 		p.Against = newHTMLRun(r.Against, "first-")
 		p.Comparison = newHTMLComparison(r.Comparison)
+		p.Comparison.Commands = retold(r, "Compare the same records again")
 		p.Run.Which, p.Against.Which = "second", "first"
 		p.Title = p.Comparison.Word + " · " + name + " against " + p.Against.Name
 		state = p.Comparison.State
 	}
+	p.Data = newHTMLData(p.Run, p.Against)
 	p.Icon = icon(state)
 	p.Contents = p.contents()
 	return p, nil
@@ -146,6 +148,20 @@ func (p *htmlPage) Both() []htmlTrack {
 	return both
 }
 
+// BothSpreads are the distributions in which two runs are drawn.
+func (p *htmlPage) BothSpreads() []htmlSpread {
+	both := slices.Clone(p.Run.Spreads)
+	for i := range both {
+		theirs := "not measured"
+		// The same one as charts.js takes.
+		if n := slices.IndexFunc(p.Against.Spreads, func(s htmlSpread) bool { return s.Name == both[i].Name }); n >= 0 {
+			theirs = p.Against.Spreads[n].Label
+		}
+		both[i].Label = "first run: " + theirs + "; second run: " + both[i].Label
+	}
+	return both
+}
+
 // contents are the sections, in the order of the page.
 func (p *htmlPage) contents() []htmlLink {
 	if p.Comparison != nil {
@@ -168,13 +184,14 @@ func (p *htmlPage) contents() []htmlLink {
 	add("tests", "Sequential tests", run.Tested())
 	add("findings", "Findings", run.Diagnosed())
 	add("stalls", "Stalls", len(run.Stalls) > 0)
-	add("figures", "Figures", len(run.Verdict.Figures) > 0)
+	add("figures", "Figures", len(run.Verdict.Figures) > 0 && run.Bench == nil)
 	add("definitions", "Definitions", run.Bench != nil && len(run.Bench.Rosetta) > 0)
 	add("client", "Client audit", true)
 	add("episodes", "Episodes", len(run.Episodes) > 0)
 	add("environment", "Environment", true)
 	add("plan", "Plan", run.Plan != nil)
 	add("notes", "Notes", len(run.AllNotes) > 0)
+	add("history", "History", run.Trend != nil && len(run.Trend.Lines) > 0)
 	add("command", "Run it again", true)
 	return links
 }
@@ -186,21 +203,24 @@ const (
 )
 
 // said is a text of somebody else's, fit to be shown.
-func said(text string) string { return layout.Clean(layout.Clip(text, mostText)) }
+func said(text string) string { return layout.Shown(text, mostText) }
 
 // named is a name of somebody else's, fit to be shown.
-func named(name string) string { return layout.Clean(layout.Clip(name, mostName)) }
+func named(name string) string { return layout.Shown(name, mostName) }
+
+// someNames is a list of names that does not fill the page.
+func someNames(names []string) string { return said(layout.Some(names, shownNames)) }
 
 func htmlWords() template.FuncMap {
 	return template.FuncMap{
 		"said":         said,
 		"named":        named,
-		"listed":       shortList,
+		"listed":       someNames,
 		"number":       func(v float64) string { return figureOr(v, "–") },
-		"count":        func(n int) string { return layout.Number(float64(n)) },
+		"count":        count[int],
 		"withFailures": failedToo,
-		"count64":      func(n int64) string { return layout.Number(float64(n)) },
-		"figure":       figure,
+		"count64":      count[int64],
+		"figure":       func(v *float64) string { return numberOr(v, "–") },
 		"optional":     optional,
 		"interval":     interval,
 		"signed":       signed,
@@ -209,12 +229,14 @@ func htmlWords() template.FuncMap {
 		"point":        layout.Point,
 		"shape":        shapeOf,
 		"word":         stateWord,
-		"pieces":       commands,
+		"pieces":       func(advice string) []piece { return pieces(said(advice)) },
 		"px":           pixels,
 		"dash":         dash,
 		"joined":       func(all []string) string { return said(strings.Join(all, ", ")) },
 		"severity":     severityShape,
 		"page":         diagnosisPage,
+		"stop":         stop,
+		"measured":     measured,
 		"ratio":        ratioText,
 		"ratios":       ratioInterval,
 		"places":       func(v float64) string { return fixed(v, 1) },

@@ -16,7 +16,6 @@ type htmlData struct {
 
 // htmlSeries is what both of two runs have on the same axes.
 type htmlSeries struct {
-	Name          string             `json:"name"`
 	Episodes      []htmlEpisodeData  `json:"episodes"`
 	Fleet         spec.FleetTrack    `json:"fleet"`
 	Distributions []htmlDistribution `json:"distributions"`
@@ -40,14 +39,24 @@ type htmlDistribution struct {
 	Max *float64 `json:"max"`
 }
 
-func newHTMLData(r *spec.Report) htmlData {
-	d := htmlData{htmlSeries: newHTMLSeries(r), Marks: []spec.Mark{}, Lanes: []spec.Lane{}}
-	for _, m := range r.Marks {
+// newHTMLData is that of a run and of the one that it is compared with, which may be nil.
+func newHTMLData(run, against *htmlRun) htmlData {
+	d := htmlData{htmlSeries: run.series, Marks: []spec.Mark{}, Lanes: run.lanes}
+	if against != nil {
+		d.Against = &against.series
+	}
+	for _, m := range run.Marks {
 		if known(m.At) {
 			m.Kind, m.Text, m.Worker = named(m.Kind), named(m.Text), named(m.Worker)
 			d.Marks = append(d.Marks, m)
 		}
 	}
+	return d
+}
+
+// newHTMLLanes are the lanes of a run, fit to be shown.
+func newHTMLLanes(r *spec.Report) []spec.Lane {
+	all := []spec.Lane{}
 	for _, l := range r.Lanes {
 		l.Worker, l.GPU, l.By = named(l.Worker), named(l.GPU), named(l.By)
 		ids := make([]string, len(l.Findings))
@@ -59,23 +68,19 @@ func newHTMLData(r *spec.Report) htmlData {
 			l.Share, l.Known = 0, false
 		}
 		l.Stalls, l.Silent = knownSpans(l.Stalls), knownSpans(l.Silent)
-		d.Lanes = append(d.Lanes, l)
+		all = append(all, l)
 	}
-	if r.Against != nil {
-		first := newHTMLSeries(r.Against)
-		d.Against = &first
-	}
-	return d
+	return all
 }
 
 func newHTMLSeries(r *spec.Report) htmlSeries {
-	s := htmlSeries{Name: runName(r), Episodes: []htmlEpisodeData{}, Fleet: r.Fleet, Distributions: []htmlDistribution{}}
+	s := htmlSeries{Episodes: []htmlEpisodeData{}, Fleet: r.Fleet, Distributions: []htmlDistribution{}}
 	s.Fleet.Stalls = knownSpans(r.Fleet.Stalls)
 	for _, e := range r.Episodes {
 		if !known(e.At) || !known(e.Until) {
 			continue
 		}
-		d := htmlEpisodeData{Number: e.Number, At: e.At, Until: e.Until, Cut: knownOnly(e.Cut), Counted: e.Counted}
+		d := htmlEpisodeData{Number: e.Number, At: e.At, Until: e.Until, Cut: measured(e.Cut), Counted: e.Counted}
 		if known(e.Point.RampS) {
 			d.Ramp = e.Point.RampS
 		}
@@ -86,17 +91,9 @@ func newHTMLSeries(r *spec.Report) htmlSeries {
 		if d.Counts == nil {
 			d.Counts = []int64{}
 		}
-		s.Distributions = append(s.Distributions, htmlDistribution{Distribution: d, P50: knownOnly(&d.P50), P90: knownOnly(&d.P90), P99: knownOnly(&d.P99), Max: knownOnly(&d.Max)})
+		s.Distributions = append(s.Distributions, htmlDistribution{Distribution: d, P50: measured(&d.P50), P90: measured(&d.P90), P99: measured(&d.P99), Max: measured(&d.Max)})
 	}
 	return s
-}
-
-// knownOnly is a number, or none.
-func knownOnly(v *float64) *float64 {
-	if v == nil || !known(*v) {
-		return nil
-	}
-	return v
 }
 
 // knownSpans are the stretches that have a beginning and an end.

@@ -60,7 +60,7 @@ func TestTheSameReportIsTheSamePage(t *testing.T) {
 func htmlPass() *spec.Report {
 	return &spec.Report{
 		Run:  spec.Run{ID: "monday", Version: "v1.0.0", Command: "aicr validate --url http://frontend:8000 --run monday", Target: spec.Target{URL: "http://frontend:8000", Model: "Qwen/Qwen3-8B"}, Start: "2026-06-01T03:00:00Z", End: "2026-06-01T03:04:38Z"},
-		Kept: "monday",
+		Kept: "monday", Judge: "aicr judge monday", Page: "aicr report monday --report html=report.html",
 		Plan: &spec.Plan{Profile: "standard", Stability: spec.StabilityGate, Seed: 1,
 			Point:       spec.OperatingPoint{Workers: 2, Concurrency: 256, RampS: 2, DurationS: 50, InputTokens: 128, OutputTokens: 128, Prompts: "unique", Router: "least-loaded"},
 			Reference:   &spec.ReferenceFigure{Throughput: 18000, N: 5, From: "recipes/h100.yaml"},
@@ -83,7 +83,7 @@ func htmlPass() *spec.Report {
 			{Worker: "0", GPU: "GPU-0", By: "telemetry", Findings: []string{}, Requests: 13000, Tokens: 1664000, Share: 1.01, Known: true, T: spec.Values{22, 23, 24}, Running: spec.Values{0, 128, 128}, Waiting: spec.Values{0, 0, 0}, Rate: spec.Values{0, 8900, 8950}, PowerT: spec.Values{22, 24}, Power: spec.Values{100, 600}},
 			{Worker: "1", GPU: "GPU-1", By: "telemetry", Findings: []string{}, Requests: 12900, Tokens: 1651200, Share: 0.99, Known: true, T: spec.Values{22, 23, 24}, Running: spec.Values{0, 128, 127}, Waiting: spec.Values{0, 0, 1}, Rate: spec.Values{0, 8800, 8850}, PowerT: spec.Values{22, 24}, Power: spec.Values{100, 590}}},
 		Fleet:         spec.FleetTrack{T: spec.Values{22, 23, 24, 74, 75}, Rate: spec.Values{0, 17700, 17800, 0, 17900}, TTFT50: spec.Values{30, 31, 32, 30, 31}, TTFT99: spec.Values{70, 71, 74, 70, 71}, InFlight: spec.Values{0, 256, 256, 0, 256}, Failed: spec.Values{0, 0, 0, 0, 0}},
-		Distributions: []spec.Distribution{{Name: "TTFT", Of: "request", Unit: "ms", N: 3, Edges: spec.Values{10, 20, 40}, Counts: []int64{1, 2}, P50: 31, P90: 70, P99: 74, Max: 74}},
+		Distributions: []spec.Distribution{{Name: "TTFT", Of: "requests", Unit: "ms", N: 3, Edges: spec.Values{10, 20, 40}, Counts: []int64{1, 2}, P50: 31, P90: 70, P99: 74, Max: 74}},
 		Facts:         []spec.Fact{{Name: "runtime", Value: "1.4.1"}, {Name: "GPUs", Value: "2 of H100"}},
 	}
 }
@@ -91,7 +91,7 @@ func htmlPass() *spec.Report {
 func htmlEpisode(number int, at, lasts float64, counted bool) spec.ReportEpisode {
 	e := spec.ReportEpisode{At: at, Until: at + lasts, Counted: counted, Episode: spec.Episode{Number: number, LoadedS: lasts,
 		Point:    spec.OperatingPoint{Workers: 2, Concurrency: 256, RampS: 2, DurationS: lasts},
-		Requests: spec.RequestCounts{Sent: 26000, Served: 26000}, Tokens: spec.TokenCounts{Completion: 3328000},
+		Requests: spec.RequestCounts{Sent: 26000, Served: 26000}, Sentinel: spec.RequestCounts{Sent: 500, Served: 500}, Tokens: spec.TokenCounts{Completion: 3328000},
 		Figures: []spec.BenchFigure{{Name: "output throughput", Mean: new(17750.0)}, {Name: "time to first token", P50: new(31.0), P99: new(74.0)}},
 		Client:  spec.BenchClient{Valid: true, InFlightAsked: 256, InFlight: new(255.9), Little: new(255.1), SendLateness: spec.BenchSpread{N: 26000, P99: 0.08, Max: 0.2}, StampLagBy: "the kernel", CPUSeconds: 12, Cores: 8},
 		Samples: []spec.SampleCount{{Source: spec.SourceWorker, Expected: 100}, {Source: spec.SourceGPU, Expected: 100, Missing: 1}}}}
@@ -112,7 +112,7 @@ func htmlFail() *spec.Report {
 	v.Findings = []spec.Finding{
 		{ID: "load/past-knee", Severity: spec.SeverityNote, Confidence: spec.ConfidenceLow, Summary: "the load is past the knee", Evidence: []string{}, Advice: []string{"step the concurrency down: --concurrency-per-gpu"}},
 		{ID: "worker/stall", Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh, Workers: []string{"1"}, GPUs: []string{"GPU-1"}, Summary: v.Reason,
-			Evidence: []string{"episode 1: worker 1 stood still from 20 s to 28 s"}, Advice: []string{"look at the engine's main thread while it stands: py-spy dump --pid PID", "least-loaded routing limits the damage"}}}
+			Evidence: []string{"episode 1: worker 1 stood still from 20 s to 28 s"}, Advice: []string{"look at the engine's main thread while it stands: `py-spy dump --pid PID`", "least-loaded routing limits the damage"}}}
 	v.Stalls = []spec.Stall{{Episode: 1, At: 20, Seconds: 8, Worker: "1", GPU: "GPU-1", By: []string{"telemetry", "client"}}, {Episode: 2, At: 45, Seconds: 5, Open: true, By: []string{"client"}}}
 	r.Lanes[1].Findings = []string{"worker/stall"}
 	r.Lanes[1].Stalls = []spec.Span{{From: 42, Until: 50}}
@@ -127,13 +127,13 @@ func htmlSkip() *spec.Report {
 		Verdict: &spec.Verdict{Verdict: spec.Skip, Reason: "no free GPU: nothing was loaded", Profile: "standard",
 			Ledgers:      []spec.Ledger{{Name: spec.Integrity, State: spec.NotJudged, Reason: "nothing was loaded"}},
 			Expectations: []spec.Expected{{Name: "failed-requests", Want: "<= 0.01", Effective: "<= 0.01", Unit: "of requests", State: spec.NotJudged, Note: "not measured"}},
-			Findings:     []spec.Finding{{ID: "cluster/no-free-gpus", Severity: spec.SeverityNote, Confidence: spec.ConfidenceHigh, Summary: "no free GPU", Advice: []string{"kubectl get pods -A -o wide --field-selector spec.nodeName=NODE"}}}}}
+			Findings:     []spec.Finding{{ID: "cluster/no-free-gpus", Severity: spec.SeverityNote, Confidence: spec.ConfidenceHigh, Summary: "no free GPU", Advice: []string{"`kubectl get pods -A -o wide --field-selector spec.nodeName=NODE`"}}}}}
 }
 
 func htmlKilled() *spec.Report {
 	r := htmlPass()
 	r.Run.ID, r.Run.End = "killed", ""
-	r.Verdict.Verdict, r.Verdict.Reason, r.Verdict.Episodes = spec.Inconclusive, "1 episode is not enough", 1
+	r.Verdict.Verdict, r.Verdict.Reason, r.Verdict.Episodes = spec.Inconclusive, "capability takes 1 more episode", 1
 	r.Episodes = r.Episodes[:2]
 	return r
 }
@@ -149,8 +149,13 @@ func htmlNoTelemetry() *spec.Report {
 
 func htmlBench() *spec.Report {
 	return &spec.Report{
-		Run:     spec.Run{ID: "bench"},
-		Verdict: &spec.Verdict{Verdict: spec.Invalid, Reason: "the client could not hold the load", Profile: "bench"},
+		Run: spec.Run{ID: "bench"},
+		Verdict: &spec.Verdict{Verdict: spec.Invalid, Reason: "the client could not hold the load", Profile: "bench", Notes: []string{"the server does not name its workers"},
+			Ledgers: []spec.Ledger{{Name: spec.Stability, State: spec.NotJudged, Reason: "a bench measures one load"}},
+			Figures: []spec.Figure{{Name: "time to first token, p50", Value: new(31.0), N: 98, Unit: "ms"}}, Parts: []spec.Part{{Episode: 1}}},
+		Episodes: []spec.ReportEpisode{{Until: 60, Episode: spec.Episode{Number: 1, LoadedS: 60, Requests: spec.RequestCounts{Sent: 100, Served: 98, Failed: 2}}}},
+		Lanes:    []spec.Lane{{Worker: "w-0", By: "client", Known: true, Requests: 100, Tokens: 12800, Share: 1, T: spec.Values{1, 2}, Running: spec.Values{1, 2}}},
+		Fleet:    spec.FleetTrack{T: spec.Values{1, 2}, Rate: spec.Values{100, 200}},
 		Bench: &spec.Bench{Verdict: spec.Invalid, Version: "v1.0.0", Command: "aicr bench --url http://frontend:8000", Start: "2026-06-01T03:00:00Z", End: "2026-06-01T03:01:00Z",
 			Target:   spec.BenchTarget{URL: "http://frontend:8000", Model: "Qwen/Qwen3-8B"},
 			Requests: spec.BenchRequests{Sent: 100, Served: 98, Failed: 2, Failures: []spec.BenchFailure{{Class: "http", Status: 503, Message: "no worker", Count: 2}}},
@@ -166,6 +171,8 @@ func htmlBench() *spec.Report {
 func htmlTwo() *spec.Report {
 	r := htmlFail()
 	r.Against = htmlPass()
+	r.Against.Judge, r.Against.Page = "", ""
+	r.Judge, r.Page = "aicr judge monday tuesday", "aicr report monday tuesday --report html=report.html"
 	r.Comparison = &spec.Comparison{Says: spec.IsWorse, Reason: "worse in ttft p99", Together: 0.95, Each: 0.9875,
 		Runs: []spec.Side{{Run: "monday", Verdict: spec.Pass, Episodes: 2, LoadedS: 100}, {Run: "tuesday", Verdict: spec.Fail, Episodes: 2, LoadedS: 100, Stalls: 2}},
 		Figures: []spec.Compared{

@@ -46,16 +46,23 @@ const (
 // threshold. Places are pixels.
 type intervalPicture struct {
 	Label          string
-	Wide, High     float64
 	Low, Len       float64 // the interval
 	Whiskers       bool    // there is an interval
 	Value          float64
 	Bound          *pictureBound
 	Wanted         *float64
-	End            float64 // of the axis
 	Ends           []pictureText
 	Before, Beyond bool // it goes on outside of the picture
 }
+
+// Wide is the picture's width.
+func (*intervalPicture) Wide() float64 { return intervalWide }
+
+// High is the picture's height.
+func (*intervalPicture) High() float64 { return intervalHigh }
+
+// End is that of the axis.
+func (*intervalPicture) End() float64 { return intervalWide - intervalMargin }
 
 type pictureBound struct {
 	X, BadX, BadLen float64
@@ -74,9 +81,9 @@ func newIntervalPicture(e spec.Expected) *intervalPicture {
 	if e.Value == nil || !known(*e.Value) {
 		return nil
 	}
-	p := &intervalPicture{Wide: intervalWide, High: intervalHigh, End: intervalWide - intervalMargin}
+	p := &intervalPicture{}
 	at := []float64{*e.Value}
-	low, high := knownOnly(e.Low), knownOnly(e.High)
+	low, high := measured(e.Low), measured(e.High)
 	p.Whiskers = low != nil && high != nil && *low <= *high
 	if p.Whiskers {
 		at = append(at, *low, *high)
@@ -204,32 +211,59 @@ const (
 // walkPicture is a sequential test on its way between its bounds: up is bad.
 type walkPicture struct {
 	Ledger          string
-	Label           string // the picture in words
-	Wide, High      float64
+	Label           string  // the picture in words
 	Good, Bad, Zero float64 // the lines
-	Left, Right     float64
-	Top, Bottom     float64
 	GoodAt, BadAt   string
 	Path            string
 	Points          []walkPoint
-	Ticks           []pictureText
+	Ticks           []walkTick
 	Drawn           bool
-	Span, Margin    float64
-	BadHigh         float64
-	GoodHigh        float64
 }
 
 type walkPoint struct {
-	X, Y      float64
-	Up, Down  bool // it is farther out than the picture
-	Text      string
-	TextY     float64
-	LastPoint bool
+	X, Y     float64
+	Up, Down bool // it is farther out than the picture
+	Text     string
+	TextY    float64
 }
 
+type walkTick struct {
+	X    float64
+	Text string
+}
+
+// Wide is the picture's width.
+func (walkPicture) Wide() float64 { return walkWide }
+
+// High is the picture's height.
+func (walkPicture) High() float64 { return walkHigh }
+
+// Left is where the lines begin.
+func (walkPicture) Left() float64 { return walkLeft }
+
+// Right is where the lines end.
+func (walkPicture) Right() float64 { return walkWide - walkRight }
+
+// Span is how long the lines are.
+func (p walkPicture) Span() float64 { return p.Right() - p.Left() }
+
+// Margin is where the names of the lines begin.
+func (walkPicture) Margin() float64 { return walkLeft + 6 }
+
+// Top is where the bad side begins.
+func (walkPicture) Top() float64 { return walkTop }
+
+// Bottom is where the good side ends.
+func (walkPicture) Bottom() float64 { return walkHigh - walkBottom }
+
+// BadHigh is the height of the bad side.
+func (p walkPicture) BadHigh() float64 { return p.Bad - p.Top() }
+
+// GoodHigh is the height of the good side.
+func (p walkPicture) GoodHigh() float64 { return p.Bottom() - p.Good }
+
 func newWalkPicture(w spec.Walk) walkPicture {
-	p := walkPicture{Ledger: named(w.Ledger), Wide: walkWide, High: walkHigh, Left: walkLeft, Right: walkWide - walkRight, Top: walkTop, Bottom: walkHigh - walkBottom}
-	p.Label = walkWords(w)
+	p := walkPicture{Ledger: named(w.Ledger), Label: walkWords(w)}
 	n := len(w.Values)
 	if !known((w.High-w.Low)*(1+2*walkBeyond)) || !(w.Low < w.High) || n == 0 {
 		return p
@@ -237,28 +271,27 @@ func newWalkPicture(w spec.Walk) walkPicture {
 	p.Drawn = true
 	beyond := (w.High - w.Low) * walkBeyond
 	from, until := w.Low-beyond, w.High+beyond
-	y := func(v float64) float64 { return p.Bottom - (v-from)/(until-from)*(p.Bottom-p.Top) }
-	step := (p.Right - p.Left) / float64(n)
+	y := func(v float64) float64 { return p.Bottom() - (v-from)/(until-from)*(p.Bottom()-p.Top()) }
+	step := p.Span() / float64(n)
 	p.Good, p.Bad, p.Zero = y(w.Low), y(w.High), y(math.Min(math.Max(0, from), until))
 	p.GoodAt, p.BadAt = signed(w.Low), signed(w.High)
-	p.Span, p.Margin, p.BadHigh, p.GoodHigh = p.Right-p.Left, p.Left+6, p.Bad-p.Top, p.Bottom-p.Good
 
 	var path strings.Builder
-	fmt.Fprintf(&path, "M%s %s", pixels(p.Left), pixels(p.Zero))
+	fmt.Fprintf(&path, "M%s %s", pixels(walkLeft), pixels(p.Zero))
 	pen := true
 	for i, v := range w.Values {
 		if math.IsNaN(v) {
 			pen = false
 			continue
 		}
-		c := walkPoint{X: p.Left + step*float64(i+1), Up: v > until, Down: v < from, LastPoint: i == n-1}
+		c := walkPoint{X: walkLeft + step*float64(i+1), Up: v > until, Down: v < from}
 		c.Y = y(math.Min(math.Max(v, from), until))
-		if c.Up || c.Down || c.LastPoint {
-			if step >= 44 || c.LastPoint {
+		if last := i == n-1; c.Up || c.Down || last {
+			if step >= 44 || last {
 				c.Text = signed(v)
 			}
 			c.TextY = c.Y - 9
-			if c.Y < p.Top+20 {
+			if c.Y < walkTop+20 {
 				c.TextY = c.Y + 19
 			}
 		}
@@ -277,7 +310,7 @@ func newWalkPicture(w spec.Walk) walkPicture {
 		if i == every-1 {
 			text = "episode " + text
 		}
-		p.Ticks = append(p.Ticks, pictureText{p.Left + step*float64(i+1), text, "middle"})
+		p.Ticks = append(p.Ticks, walkTick{walkLeft + step*float64(i+1), text})
 	}
 	return p
 }
@@ -320,7 +353,7 @@ func newRatioPicture(c spec.Compared, reach float64) *intervalPicture {
 	if c.Ratio == nil || !(*c.Ratio > 0) || !known(*c.Ratio) || !(reach > 0) {
 		return nil
 	}
-	p := &intervalPicture{Wide: intervalWide, High: intervalHigh, End: intervalWide - intervalMargin}
+	p := &intervalPicture{}
 	half := intervalWide/2 - intervalMargin
 	place := func(v float64) float64 {
 		at := math.Log(v) / reach

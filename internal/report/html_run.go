@@ -19,17 +19,24 @@ type htmlRun struct {
 	Name   string
 	Which  string // first or second, where there are two
 
+	series htmlSeries
+	lanes  []spec.Lane
+
 	Facing   []spec.Fact // the card's own
 	Unended  string      // that it did not end, or ""
 	Machines []machine
 	More     int // machines
 	Do       []piece
-	DoFrom   string // the finding that says it
+	DoStop   string // what ends its sentence
+	DoFrom   string // the finding that says it; "": the verdict's reason does
 	Aside    []htmlLink
 	Believe  []string
+	Doubt    []string // what speaks against believing it
 
 	Expected  []htmlExpected
 	Workers   []htmlLane
+	Watched   bool // somebody looked for stalls
+	Flagged   bool // a lane shows an event
 	Compact   bool
 	Untold    string // why there is no picture of the fleet
 	Tracks    []htmlTrack
@@ -37,7 +44,7 @@ type htmlRun struct {
 	Spreads   []htmlSpread
 	Walks     []walkPicture
 	Findings  []htmlFinding
-	Stalls    []spec.Stall
+	Stalls    []htmlStall
 	Stalled   int // more of them
 	Audits    []htmlAudit
 	Faults    []htmlFault
@@ -70,6 +77,11 @@ type htmlLane struct {
 	Watts    float64
 	Stood    float64
 	Quiet    float64
+	Stops    string // how often it stood still
+	Brief    string // the same for its label, "" where it never did
+	Times    string // the same as a number of stalls of its own
+	StoodS   string
+	WithAll  string // and of the whole fleet's
 }
 
 // htmlTrack is a plot of the whole fleet over time.
@@ -103,6 +115,12 @@ type htmlAudit struct {
 	spec.BenchClient
 }
 
+type htmlStall struct {
+	spec.Stall
+	From string // on the run's clock
+	In   string // the episode
+}
+
 type htmlFault struct {
 	Name string
 	spec.BenchReason
@@ -110,7 +128,8 @@ type htmlFault struct {
 
 type htmlEpisodeRow struct {
 	Name   string
-	Stalls int
+	Stalls string
+	Tokens string
 	From   string // what counts of it
 	Rate   *float64
 	TTFT50 *float64
@@ -135,17 +154,15 @@ const (
 )
 
 func newHTMLRun(r *spec.Report, prefix string) *htmlRun {
-	h := &htmlRun{Report: r, Prefix: prefix, Name: runName(r)}
+	h := &htmlRun{Report: r, Prefix: prefix, Name: runName(r), series: newHTMLSeries(r), lanes: newHTMLLanes(r), Watched: watched(r.Verdict)}
 	h.card()
 	for _, e := range first(r.Verdict.Expectations, mostLines) {
-		if e.State == spec.Pass && knownOnly(e.Value) == nil {
-			e.State = spec.NotJudged // nobody measured what would have passed
-		}
+		e.State = e.Judged()
 		h.Expected = append(h.Expected, htmlExpected{e, newIntervalPicture(e)})
 	}
 	h.fleet()
 	h.timeline()
-	for i, d := range newHTMLSeries(r).Distributions {
+	for i, d := range h.series.Distributions {
 		h.Spreads = append(h.Spreads, htmlSpread{d, i, spreadWords(d)})
 	}
 	for _, w := range first(r.Verdict.Tests, mostLines) {
@@ -153,21 +170,17 @@ func newHTMLRun(r *spec.Report, prefix string) *htmlRun {
 	}
 	for i, f := range first(r.Verdict.Findings, mostLines) {
 		v := htmlFinding{Finding: f, Anchor: fmt.Sprintf("%sfinding-%d", prefix, i+1), Unseen: max(0, len(f.Evidence)-mostEvidence),
-			ShownWorkers: shortList(f.Workers), ShownGPUs: shortList(f.GPUs)}
+			ShownWorkers: someNames(f.Workers), ShownGPUs: someNames(f.GPUs)}
 		v.Evidence = first(f.Evidence, mostEvidence)
 		v.Advice = first(f.Advice, mostEvidence)
 		h.Findings = append(h.Findings, v)
 	}
-	h.Stalls = first(r.Verdict.Stalls, mostStalls)
-	h.Stalled = len(r.Verdict.Stalls) - len(h.Stalls)
+	h.stalls()
 	h.audit()
 	h.episodes()
 	h.plan()
-	h.AllNotes = first(slices.Concat(r.Verdict.Notes, r.Notes), mostLines)
-	if r.Bench != nil {
-		h.AllNotes = first(slices.Concat(h.AllNotes, r.Bench.Notes), mostLines)
-	}
-	h.rerun()
+	h.notes()
+	h.Commands = h.rerun()
 	return h
 }
 
@@ -188,6 +201,11 @@ func (h *htmlRun) Diagnosed() bool { return h.Bench == nil || len(h.Findings) > 
 // Pass reports whether all is well.
 func (h *htmlRun) Pass() bool { return h.Verdict.Verdict == spec.Pass }
 
+// Halved reports whether there was a look at half the load.
+func (h *htmlRun) Halved() bool {
+	return slices.ContainsFunc(h.Episodes, func(e spec.ReportEpisode) bool { return e.Number == 0 })
+}
+
 // ID is a section's.
 func (h *htmlRun) ID(section string) string { return h.Prefix + section }
 
@@ -202,26 +220,59 @@ func (h *htmlRun) BenchFailures() []spec.BenchFailure {
 // BenchWorkers are those that the page shows.
 func (h *htmlRun) BenchWorkers() []spec.BenchWorker { return first(h.Bench.Workers, mostLines) }
 
+// unwatched is said where nobody looked for stalls.
+const unwatched = "stalls: not looked for"
+
+// watched reports whether somebody looked for stalls. Where nobody did, that there are
+// none says nothing.
+func watched(v *spec.Verdict) bool {
+	judged := func(l spec.Ledger) bool {
+		return l.Name == spec.Stability && l.State != "" && l.State != spec.NotJudged
+	}
+	tested := func(w spec.Walk) bool { return w.Ledger == spec.Stability && len(w.Values) > 0 }
+	return len(v.Stalls) > 0 || slices.ContainsFunc(v.Ledgers, judged) || slices.ContainsFunc(v.Tests, tested)
+}
+
+// notes are all, each of them once: a bench has its own in its verdict too.
+func (h *htmlRun) notes() {
+	all := slices.Concat(h.Verdict.Notes, h.Report.Notes)
+	if h.Bench != nil {
+		all = slices.Concat(all, h.Bench.Notes)
+	}
+	for _, note := range all {
+		if len(h.AllNotes) < mostLines && !slices.Contains(h.AllNotes, note) {
+			h.AllNotes = append(h.AllNotes, note)
+		}
+	}
+}
+
+// stalls makes their table, on the clock of the plots.
+func (h *htmlRun) stalls() {
+	for _, s := range first(h.Verdict.Stalls, mostStalls) {
+		row := htmlStall{Stall: s, From: "–", In: episodeName(s.Episode)}
+		if i := slices.IndexFunc(h.Episodes, func(e spec.ReportEpisode) bool { return e.Number == s.Episode }); i >= 0 {
+			row.From = clock(h.Episodes[i].At + s.At)
+		}
+		h.Stalls = append(h.Stalls, row)
+	}
+	h.Stalled = len(h.Verdict.Stalls) - len(h.Stalls)
+}
+
 // card is what the verdict's card tells beside the verdict.
 func (h *htmlRun) card() {
 	run, v := h.Run, h.Verdict
-	start, end, target, model := run.Start, run.End, run.Target.URL, run.Target.Model
+	start, end, target := run.Start, run.End, run.Target
 	if b := h.Bench; b != nil {
 		start, end = cmp.Or(start, b.Start), cmp.Or(end, b.End)
-		target, model = cmp.Or(target, b.Target.URL), cmp.Or(model, b.Target.Model)
+		target.URL, target.Model = cmp.Or(target.URL, b.Target.URL), cmp.Or(target.Model, b.Target.Model)
 	}
 	add := func(name, value string) {
 		if value != "" {
 			h.Facing = append(h.Facing, spec.Fact{Name: name, Value: value})
 		}
 	}
-	if run.Target.Simulated {
-		add("Target", "simulated fleet "+named(run.Target.Scenario)+fmt.Sprintf(", seed %d", run.Target.Seed))
-	}
-	if target != "" {
-		add("Target", named(target))
-	}
-	add("Model", named(model))
+	add("Target", named(targetWords(target)))
+	add("Model", named(target.Model))
 	add("Profile", named(v.Profile))
 	add("Started", moment(start, run.Target.Simulated))
 	add("Took", lasted(start, end))
@@ -230,7 +281,7 @@ func (h *htmlRun) card() {
 	}
 	add("Run", h.Name)
 	add("Version", named(cmp.Or(run.Version, version(h.Bench))))
-	if start != "" && end == "" {
+	if h.Report.Unended() {
 		h.Unended = "This run did not end. It was judged by its " + layout.Plural(v.Episodes, "whole episode") + "."
 	}
 
@@ -289,56 +340,108 @@ func (h *htmlRun) firstAdvice(severity string) {
 		decided = slices.IndexFunc(h.Verdict.Findings, func(f spec.Finding) bool { return len(f.Advice) > 0 })
 	}
 	if decided >= 0 && decided < mostLines {
-		h.Do = commands(h.Verdict.Findings[decided].Advice[0])
+		advice := said(h.Verdict.Findings[decided].Advice[0])
+		h.Do, h.DoStop = pieces(advice), stop(advice)
 		h.DoFrom = fmt.Sprintf("%sfinding-%d", h.Prefix, decided+1)
+		return
+	}
+	if h.Verdict.Verdict == spec.Inconclusive && wantsMore(h.Verdict.Reason) {
+		h.Do, h.DoStop = pieces("Measure again, and let it run on: more load would decide it"), "."
 	}
 }
 
-// believe tells what the verdict rests on.
+// wantsMore reports whether a reason says that more load would decide. Others want
+// something else, and say so.
+func wantsMore(reason string) bool {
+	return slices.ContainsFunc([]string{"more episode", "more load would tell", "more without one clear"}, func(words string) bool { return strings.Contains(reason, words) })
+}
+
+// believe tells what the verdict rests on, and what speaks against it.
 func (h *htmlRun) believe() {
 	say := func(format string, args ...any) { h.Believe = append(h.Believe, fmt.Sprintf(format, args...)) }
+	doubt := func(format string, args ...any) { h.Doubt = append(h.Doubt, fmt.Sprintf(format, args...)) }
 	v := h.Verdict
 	if v.Episodes > 0 && h.Bench == nil {
 		say("%s counted, %s of load", layout.Plural(v.Episodes, "episode"), layout.Loaded(v.LoadedS))
 	}
-	valid, requests, failed := 0, 0, 0
-	var expected, missing int
+	valid, expected, missing := 0, 0, 0
 	for _, e := range h.Episodes {
 		if e.Client.Valid {
 			valid++
 		}
-		requests, failed = requests+e.Requests.Sent, failed+e.Requests.Failed
 		for _, s := range e.Samples {
 			if s.Source != spec.SourceClient {
 				expected, missing = expected+s.Expected, missing+s.Missing
 			}
 		}
 	}
-	if b := h.Bench; b != nil {
-		requests, failed = b.Requests.Sent, b.Requests.Failed
-		if b.Client.Valid {
-			say("the client passed its audit")
-		} else {
-			say("the client failed its audit")
-		}
-	} else if n := len(h.Episodes); n > 0 {
-		say("the client passed its audit in %d of %s", valid, layout.Plural(n, "episode"))
+	switch n := len(h.Episodes); {
+	case h.Bench != nil && h.Bench.Client.Valid, h.Bench == nil && n == 1 && valid == 1:
+		say("the client passed its audit")
+	case h.Bench != nil, n == 1:
+		doubt("the client failed its audit")
+	case n > 0 && valid == n:
+		say("the client passed its audit in all %d episodes", n)
+	case n > 0:
+		doubt("the client passed its audit in %d of %d episodes", valid, n)
 	}
-	if requests > 0 {
-		say("%s requests, %s failed", layout.Number(float64(requests)), layout.Number(float64(failed)))
+	if text := h.requests(); text != "" {
+		say("%s", text)
 	}
 	switch {
+	case expected > 0 && missing == 0:
+		say("all %s of telemetry came", things(expected, "sample"))
 	case expected > 0:
-		say("%s of %s samples of telemetry missing", layout.Number(float64(missing)), layout.Number(float64(expected)))
-	case len(h.Episodes) > 0:
-		say("no telemetry: by the client's own record alone")
+		doubt("%s of %s of telemetry missing", count(missing), things(expected, "sample"))
+	case len(h.Episodes) > 0 && h.Bench == nil: // a bench asks for none
+		doubt("no telemetry: by the client's own record alone")
 	}
 }
+
+// requests says how many there were, and of what: those that the verdict rests on, as
+// its ledger counts them, or all where it does not say on which it rests.
+func (h *htmlRun) requests() string {
+	if b := h.Bench; b != nil {
+		if b.Requests.Sent == 0 {
+			return ""
+		}
+		text := fmt.Sprintf("%s sent, %s failed", things(b.Requests.Sent, "request"), count(b.Requests.Failed))
+		if b.Requests.SentinelSent > 0 {
+			text += ", beside those of the sentinel"
+		}
+		return text
+	}
+	all, of := h.Episodes, "in "+layout.Plural(len(h.Episodes), "episode")
+	counts := func(e spec.ReportEpisode) bool { return e.Counted }
+	if slices.ContainsFunc(all, counts) {
+		all = slices.DeleteFunc(slices.Clone(all), func(e spec.ReportEpisode) bool { return !e.Counted })
+		of = "in the " + layout.Plural(len(all), "episode") + " that counted"
+		if len(all) == 1 {
+			of = "in the episode that counted"
+		}
+	}
+	ended, failed, sentinel := 0, 0, ""
+	for _, e := range all {
+		for _, c := range []spec.RequestCounts{e.Requests, e.Sentinel} {
+			ended, failed = ended+c.Sent-c.Interrupted, failed+c.Failed
+		}
+		if e.Sentinel.Sent > 0 {
+			sentinel = ", the sentinel's included"
+		}
+	}
+	if ended <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %s%s; %s failed", things(ended, "request"), of, sentinel, count(failed))
+}
+
+// things counts many.
+func things(n int, one string) string { return count(n) + " " + layout.Noun(n, one) }
 
 // fleet makes the lanes: those that a finding names come first.
 func (h *htmlRun) fleet() {
 	h.Compact = len(h.Lanes) > manyWorkers
-	for i, l := range newHTMLData(h.Report).Lanes {
+	for i, l := range h.lanes {
 		v := htmlLane{Lane: l, Index: i, Named: len(l.Findings) > 0,
 			Run: mean(l.T, l.Running), Wait: mean(l.T, l.Waiting), PerS: mean(l.T, l.Rate), Watts: mean(l.PowerT, l.Power),
 			Stood: total(l.Stalls), Quiet: total(l.Silent)}
@@ -353,7 +456,9 @@ func (h *htmlRun) fleet() {
 			}
 			v.Findings = append(v.Findings, link)
 		}
+		h.stops(&v)
 		v.Label = laneWords(v)
+		h.Flagged = h.Flagged || slices.ContainsFunc(h.Marks, func(m spec.Mark) bool { return m.Worker != "" && m.Worker == h.Lanes[i].Worker })
 		h.Workers = append(h.Workers, v)
 	}
 	slices.SortStableFunc(h.Workers, func(a, b htmlLane) int {
@@ -376,6 +481,32 @@ func (h *htmlRun) fleet() {
 	}
 }
 
+// stops tells how often a worker stood still, alone and with the whole fleet.
+func (h *htmlRun) stops(l *htmlLane) {
+	if !h.Watched {
+		l.Stops, l.Times, l.StoodS, l.WithAll = unwatched, "–", "–", "–"
+		if !h.Compact { // there the key alone says it
+			l.Brief = unwatched
+		}
+		return
+	}
+	all := h.series.Fleet.Stalls
+	l.Times, l.StoodS, l.WithAll = count(len(l.Stalls)), fixed(l.Stood, 1), count(len(all))
+	var parts, brief []string
+	if n := len(l.Stalls); n > 0 {
+		brief = append(brief, layout.Plural(n, "stall"))
+		parts = append(parts, fmt.Sprintf("stalled %s, %s s in all", times(n), fixed(l.Stood, 1)))
+	}
+	if n := len(all); n > 0 {
+		brief = append(brief, layout.Plural(n, "stall")+" with the fleet")
+		parts = append(parts, fmt.Sprintf("stalled with the fleet %s, %s s in all", times(n), fixed(total(all), 1)))
+	}
+	l.Brief = strings.Join(brief, ", ")
+	if l.Stops = strings.Join(parts, ", "); l.Stops == "" {
+		l.Stops = "never stalled"
+	}
+}
+
 // laneWords is a lane in words.
 func laneWords(l htmlLane) string {
 	parts := []string{figureOr(l.Run, "an unknown number") + " running on average"}
@@ -388,16 +519,12 @@ func laneWords(l htmlLane) string {
 	if known(l.Watts) {
 		parts = append(parts, layout.Number(l.Watts)+" W")
 	}
-	if n := len(l.Stalls); n > 0 {
-		parts = append(parts, fmt.Sprintf("stalled %s, %s s in all", times(n), fixed(l.Stood, 1)))
-	} else {
-		parts = append(parts, "never stalled")
-	}
+	parts = append(parts, l.Stops)
 	if n := len(l.Silent); n > 0 {
 		parts = append(parts, fmt.Sprintf("unknown %s, %s s in all", times(n), fixed(l.Quiet, 1)))
 	}
 	if l.Named {
-		parts = append(parts, "named by "+shortList(l.Lane.Findings))
+		parts = append(parts, "named by "+someNames(l.Lane.Findings))
 	}
 	return "worker " + l.Worker + ": " + strings.Join(parts, ", ")
 }
@@ -413,8 +540,15 @@ func (h *htmlRun) timeline() {
 	_, p99 := spread(f.TTFT99)
 	_, failed := spread(f.Failed)
 	none := "an unknown number of"
+	stalls := unwatched
+	switch n := len(h.series.Fleet.Stalls); {
+	case n > 0:
+		stalls = "the whole fleet stalled " + times(n)
+	case h.Watched:
+		stalls = "the whole fleet never stalled"
+	}
 	h.Tracks = []htmlTrack{
-		{"rate", "Tokens a second", fmt.Sprintf("tokens a second of the whole fleet: %s on average, from %s to %s; the fleet stalled %s", figureOr(mean(f.T, f.Rate), "unknown"), figureOr(rateLow, "unknown"), figureOr(rateHigh, "unknown"), times(len(f.Stalls)))},
+		{"rate", "Tokens a second", fmt.Sprintf("tokens a second of the whole fleet: %s on average, from %s to %s; %s", figureOr(mean(f.T, f.Rate), "unknown"), figureOr(rateLow, "unknown"), figureOr(rateHigh, "unknown"), stalls)},
 		{"ttft", "Time to first token", fmt.Sprintf("time to first token: the median from %s to %s ms, the 99th percentile up to %s ms", figureOr(p50Low, "unknown"), figureOr(p50High, "unknown"), figureOr(p99, "unknown"))},
 		{"inflight", "Requests in flight, and failed", fmt.Sprintf("%s requests in flight on average, up to %s failed a second", figureOr(mean(f.T, f.InFlight), none), figureOr(failed, none))},
 	}
@@ -469,7 +603,11 @@ func spreadWords(d htmlDistribution) string {
 	if d.N == 0 || d.P50 == nil {
 		return d.Name + ": none measured"
 	}
-	return fmt.Sprintf("%s of %s %s: half are below %s, 90 %% below %s, 99 %% below %s, the largest is %s %s", d.Name, layout.Number(float64(d.N)), d.Of,
+	name := d.Name
+	if d.Of != "" {
+		name += " of " + d.Of
+	}
+	return fmt.Sprintf("%s (n %s): half are below %s, 90 %% below %s, 99 %% below %s, the largest is %s %s", name, count(d.N),
 		optional(d.P50), optional(d.P90), optional(d.P99), optional(d.Max), d.Unit)
 }
 
@@ -512,10 +650,9 @@ func (h *htmlRun) episodes() {
 		case len(h.Verdict.Parts) > 0 || e.Number == 0:
 			row.From = "nothing" // otherwise nobody has said
 		}
-		for _, s := range h.Verdict.Stalls {
-			if s.Episode == e.Number {
-				row.Stalls++
-			}
+		row.Stalls, row.Tokens = h.stallsIn(e), count(e.Tokens.Completion)
+		if e.Tokens.Completion == 0 && e.Requests.Served > 0 {
+			row.Tokens = "–" // what is served has tokens: nobody told how many
 		}
 		for _, f := range e.Figures {
 			switch f.Name {
@@ -527,6 +664,21 @@ func (h *htmlRun) episodes() {
 		}
 		h.Table = append(h.Table, row)
 	}
+}
+
+// stallsIn is how many there were in an episode. Nobody looks at one that does not count.
+func (h *htmlRun) stallsIn(e spec.ReportEpisode) string {
+	n := 0
+	for _, s := range h.Verdict.Stalls {
+		if s.Episode == e.Number {
+			n++
+		}
+	}
+	said := e.Counted || len(h.Verdict.Parts) == 0 && e.Number != 0
+	if n == 0 && !(h.Watched && said) {
+		return "–"
+	}
+	return count(n)
 }
 
 // plan lists what it was given, and by what it judges.
@@ -553,20 +705,28 @@ func (h *htmlRun) plan() {
 }
 
 // rerun is what to type to have it again.
-func (h *htmlRun) rerun() {
+func (h *htmlRun) rerun() (all []htmlCommand) {
 	command := h.Run.Command
 	if h.Bench != nil {
 		command = cmp.Or(command, h.Bench.Command)
 	}
 	if command != "" {
-		h.Commands = append(h.Commands, htmlCommand{"Measure again", said(command)})
+		all = append(all, htmlCommand{"Measure again", said(command)})
 	}
-	if h.Kept != "" && len(h.Kept) <= mostText { // a part of a name is of no use to a shell
-		kept := layout.Clean(layout.Quoted(h.Kept))
-		h.Commands = append(h.Commands,
-			htmlCommand{"Judge the same record again", "aicr judge " + kept},
-			htmlCommand{"Make this page again", "aicr report " + kept + " --report html=report.html"})
+	if h.Comparison != nil {
+		return all // the others are of both runs
 	}
+	return append(all, retold(h.Report, "Judge the same record again")...)
+}
+
+// retold is what to type to have the same told again.
+func retold(r *spec.Report, judge string) (all []htmlCommand) {
+	for _, c := range []htmlCommand{{judge, r.Judge}, {"Make this page again", r.Page}} {
+		if c.Text != "" && len(c.Text) <= mostText { // a part of a name is of no use to a shell
+			all = append(all, htmlCommand{c.Does, layout.Clean(c.Text)})
+		}
+	}
+	return all
 }
 
 // htmlComparison is what two runs say of each other.
@@ -577,6 +737,8 @@ type htmlComparison struct {
 	Rows    []htmlCompared
 	Beside  []string
 	Percent string
+
+	Commands []htmlCommand // that tell both again
 }
 
 type htmlCompared struct {

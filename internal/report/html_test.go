@@ -166,13 +166,17 @@ func shape(t testing.TB, page string) []string {
 func TestHostileTextAddsNothingToThePage(t *testing.T) {
 	for _, bench := range []bool{false, true} {
 		for name, of := range map[string]func() *spec.Report{"run": htmlFail, "comparison": htmlTwo} {
-			want := shape(t, htmlOf(t, filled("harmless", 1, of, bench)))
+			plain, typed := shape(t, htmlOf(t, filled("harmless", 1, of, bench))), shape(t, htmlOf(t, filled("`harmless`", 1, of, bench)))
 			for _, text := range hostileTexts() {
+				want := plain
+				if strings.Count(text, "`") > 1 { // in an advice it is to be typed, and that is all
+					want = typed
+				}
 				r := filled(text, 1, of, bench)
 				if len(text) > mostText { // no part of a name goes into a command
-					r.Kept = "short"
+					r.Judge, r.Page = "short", "short"
 					if r.Against != nil {
-						r.Against.Kept = "short"
+						r.Against.Judge, r.Against.Page = "short", "short"
 					}
 				}
 				page := htmlOf(t, r)
@@ -252,8 +256,8 @@ func TestWhatWasNotMeasuredIsNotZero(t *testing.T) {
 	page := htmlOf(t, r)
 	for _, want := range []string{
 		`<td class="drawn"><span class="none">not measured</span></td>`,
-		`share not known`,
-		`aria-label="worker 0: an unknown number running on average, never stalled"`,
+		`part not known`,
+		`aria-label="worker 0: an unknown number running on average, stalls: not looked for"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %s", want)
@@ -370,7 +374,7 @@ func TestTheAnswerComesFirst(t *testing.T) {
 	page := htmlOf(t, htmlFail())
 	last := 0
 	for _, part := range []string{`</span>FAIL</h1>`, "worker 1 stalled 3 times", "Which machine", "worker <bdi>1</bdi>", "GPU-1", "What to do now", "py-spy dump --pid PID", "Why one may believe it",
-		`id="ledgers"`, `id="expectations"`, `id="fleet"`, `id="timeline"`, `id="distributions"`, `id="tests"`, `id="findings"`, `id="stalls"`, `id="figures"`, `id="client"`, `id="episodes"`, `id="environment"`, `id="plan"`, `id="notes"`, `id="command"`,
+		`id="ledgers"`, `id="expectations"`, `id="fleet"`, `id="timeline"`, `id="distributions"`, `id="tests"`, `id="findings"`, `id="stalls"`, `id="figures"`, `id="client"`, `id="episodes"`, `id="environment"`, `id="plan"`, `id="notes"`, `id="history"`, `id="command"`,
 		"aicr validate --url http://frontend:8000 --run monday", "aicr judge monday", "aicr report monday --report html=report.html"} {
 		i := strings.Index(page[last:], part)
 		if i < 0 {
@@ -378,6 +382,176 @@ func TestTheAnswerComesFirst(t *testing.T) {
 		}
 		last += i
 	}
+}
+
+func has(t *testing.T, page string, want ...string) {
+	t.Helper()
+	for _, text := range want {
+		if !strings.Contains(page, text) {
+			t.Errorf("the page has no %s", text)
+		}
+	}
+}
+
+func hasNot(t *testing.T, page string, wrong ...string) {
+	t.Helper()
+	words, _, _ := strings.Cut(page, `<script type="application/json"`)
+	for _, text := range wrong {
+		if strings.Contains(words, text) {
+			t.Errorf("the page has %s", text)
+		}
+	}
+}
+
+func TestWhereNobodyLookedForStallsThereAreNotNone(t *testing.T) {
+	r := htmlPass()
+	r.Verdict.Tests, r.Verdict.Ledgers[2].State, r.Verdict.Ledgers[2].Reason = nil, spec.NotJudged, "the published gate does not look"
+	r.Verdict.Reason = "18,000 tokens/s"
+	page := htmlOf(t, r)
+	has(t, page, `of an equal part, stalls: not looked for</p>`, `W, stalls: not looked for"`, `; stalls: not looked for"`, `</svg>stalled: not looked for</li>`,
+		`<td class="num">–</td><td class="num">–</td><td class="num">–</td><td class="num">0.0</td><td>–</td></tr>`, `<td class="num">74</td><td class="num">–</td></tr>`)
+	hasNot(t, page, "never stalled", "0 stalls", "stalled never")
+
+	r.Lanes = slices.Repeat(r.Lanes, 9)
+	hasNot(t, htmlOf(t, r), "part, stalls: not looked for")
+
+	for name, look := range map[string]func(){
+		"the ledger was judged": func() { r.Verdict.Ledgers[2].State = spec.Inconclusive },
+		"it was told, and not judged": func() {
+			r.Verdict.Ledgers[2].State, r.Verdict.Tests = spec.NotJudged, []spec.Walk{{Ledger: spec.Stability, Low: -1, High: 1, Values: []float64{0}}}
+		},
+	} {
+		look()
+		if page := htmlOf(t, r); !strings.Contains(page, "never stalled") || strings.Contains(page, "not looked for") {
+			t.Errorf("%s: and nobody looked", name)
+		}
+	}
+}
+
+func TestAStallOfTheWholeFleetIsOneOfEveryWorker(t *testing.T) {
+	r := htmlFail()
+	hasNot(t, htmlOf(t, r), "#key-fleet", "stalls with the fleet", "stalled with the fleet")
+	r.Fleet.Stalls = []spec.Span{{From: 30, Until: 34}, {From: 119, Until: 124, Open: true}}
+	page := htmlOf(t, r)
+	has(t, page, `of an equal part, 2 stalls with the fleet</p>`, `of an equal part, 1 stall, 2 stalls with the fleet</p>`, `W, stalled with the fleet twice, 9.0 s in all"`,
+		`stalled once, 8.0 s in all, stalled with the fleet twice, 9.0 s in all, unknown once`, `; the whole fleet stalled twice"`, `#key-fleet`,
+		`<td class="num">0</td><td class="num">0.0</td><td class="num">2</td>`, `<td class="num">1</td><td class="num">8.0</td><td class="num">2</td>`)
+	hasNot(t, page, "never stalled")
+}
+
+func TestAStallIsToldOnTheRunsClock(t *testing.T) {
+	r := htmlFail()
+	r.Verdict.Stalls = append(r.Verdict.Stalls, spec.Stall{Episode: 7, At: 3, Seconds: 1, Worker: "0"})
+	has(t, htmlOf(t, r), `<td class="num">0:42</td><td class="num">8.0</td><td>1</td><td class="num">20.0</td>`, `<td class="num">1:59</td><td class="num">5.0</td><td>2</td><td class="num">45.0</td>`,
+		`<td class="num">–</td><td class="num">1.0</td><td>7</td>`)
+}
+
+func TestTheSameIsToldAgainByTheCommandThatToldIt(t *testing.T) {
+	r := htmlPass()
+	r.Judge, r.Page = "aicr judge monday --profile certify", "aicr judge monday --profile certify --report html=report.html"
+	has(t, htmlOf(t, r), `<dt>Judge the same record again</dt><dd><pre tabindex="0" dir="ltr"><code>aicr judge monday --profile certify</code>`, "<code>"+r.Page+"</code>")
+	r.Judge, r.Page = "", "aicr report "+strings.Repeat("long", 1000)
+	hasNot(t, htmlOf(t, r), "record again", "this page again")
+
+	two := htmlOf(t, htmlTwo())
+	has(t, two, "<h3>Both</h3>", "<code>aicr judge monday tuesday</code>", "<code>aicr report monday tuesday --report html=report.html</code>")
+	for _, once := range []string{"records again", "this page again"} {
+		if n := strings.Count(two, once); n != 1 {
+			t.Errorf("%q stands there %d times", once, n)
+		}
+	}
+	hasNot(t, two, "record again")
+}
+
+func TestAComparisonSaysOfWhichRunItTells(t *testing.T) {
+	has(t, htmlOf(t, htmlTwo()), "Fleet of the second run</h2>", "A lane a worker of the second run,", "Findings of the second run</h2>",
+		`aria-label="first run: TTFT of requests (n 3): half are below 31`, `74 ms; second run: TTFT of requests (n 3)`)
+	r := htmlTwo()
+	r.Against.Distributions = nil
+	has(t, htmlOf(t, r), `aria-label="first run: not measured; second run: TTFT of`)
+}
+
+func TestTheCardSaysOfWhichRequestsItTells(t *testing.T) {
+	card := func(r *spec.Report) string {
+		page := htmlOf(t, r)
+		return page[strings.Index(page, `id="verdict"`):strings.Index(page, `id="ledgers"`)]
+	}
+	r := htmlPass()
+	r.Episodes[1].Requests.Interrupted, r.Episodes[2].Sentinel.Failed = 3, 2
+	has(t, card(r), "<li>52,997 requests in the 2 episodes that counted, the sentinel&#39;s included; 2 failed</li>")
+	r.Episodes = r.Episodes[:2]
+	has(t, card(r), "<li>26,497 requests in the episode that counted, the sentinel&#39;s included; 0 failed</li>")
+	r.Episodes[1].Counted = false
+	has(t, card(r), "<li>52,997 requests in 2 episodes, the sentinel&#39;s included; 0 failed</li>")
+	r.Episodes[0].Sentinel, r.Episodes[1].Sentinel = spec.RequestCounts{}, spec.RequestCounts{}
+	has(t, card(r), "<li>51,997 requests in 2 episodes; 0 failed</li>")
+}
+
+func TestWhatSpeaksAgainstAVerdictIsNoReasonToBelieveIt(t *testing.T) {
+	parts := func(r *spec.Report) (believe, doubt string) {
+		h := newHTMLRun(r, "")
+		return strings.Join(h.Believe, "|"), strings.Join(h.Doubt, "|")
+	}
+	r := htmlPass()
+	believe, doubt := parts(r)
+	if doubt != "3 of 600 samples of telemetry missing" || !strings.Contains(believe, "|the client passed its audit in all 3 episodes|") {
+		t.Errorf("believe %q, doubt %q", believe, doubt)
+	}
+	has(t, htmlOf(t, r), "What speaks against it</h2>")
+	for i := range r.Episodes {
+		r.Episodes[i].Samples[1].Missing = 0
+	}
+	r.Episodes[0].Client.Valid = false
+	believe, doubt = parts(r)
+	if doubt != "the client passed its audit in 2 of 3 episodes" || !strings.HasSuffix(believe, "|all 600 samples of telemetry came") {
+		t.Errorf("believe %q, doubt %q", believe, doubt)
+	}
+	r.Episodes = r.Episodes[1:2]
+	if believe, doubt = parts(r); doubt != "" || !strings.Contains(believe, "|the client passed its audit|") {
+		t.Errorf("believe %q, doubt %q", believe, doubt)
+	}
+	hasNot(t, htmlOf(t, r), "What speaks against it")
+}
+
+func TestMoreLoadIsAdvisedWhereTheReasonAsksForIt(t *testing.T) {
+	r := htmlKilled()
+	has(t, htmlOf(t, r), "What to do now</h2>", "more load would decide it</bdi>.</p>")
+	r.Verdict.Reason = "how many workers there should be is not known: say so with --workers"
+	hasNot(t, htmlOf(t, r), "What to do now")
+	r.Verdict.Verdict, r.Verdict.Reason = spec.Invalid, "one more episode"
+	hasNot(t, htmlOf(t, r), "What to do now")
+}
+
+func TestASentenceEndsOnce(t *testing.T) {
+	for advice, want := range map[string]string{"is it throttled?": "throttled?</bdi> <a", "look at it.": "at it.</bdi> <a", "look at it": "at it</bdi>. <a"} {
+		r := htmlFail()
+		r.Verdict.Findings[1].Advice = []string{advice}
+		has(t, htmlOf(t, r), want)
+	}
+}
+
+func TestAnExpectationThatCannotBeDrawnWasMeasured(t *testing.T) {
+	r := htmlPass()
+	r.Verdict.Expectations[0].Value, r.Verdict.Expectations[0].Low = new(1.0), new(-1e308)
+	r.Verdict.Expectations[0].High = new(1e308)
+	r.Verdict.Expectations[1].Value = nil
+	has(t, htmlOf(t, r), `<span class="none">not drawn</span>`, `<span class="none">not measured</span>`)
+}
+
+func TestTheKeyHasAFlagWhereALaneHasOne(t *testing.T) {
+	r := htmlPass()
+	hasNot(t, htmlOf(t, r), "event: point at it")
+	r.Marks = append(r.Marks, spec.Mark{At: 30, Kind: spec.EventLog, Text: "slow", Worker: "1"})
+	has(t, htmlOf(t, r), `#key-flag"/></svg>event: point at it</li>`)
+}
+
+func TestABenchTellsItsFiguresAndNotesOnce(t *testing.T) {
+	page := htmlOf(t, htmlBench())
+	hasNot(t, page, `id="figures"`, `#figures`, "half load")
+	if n := strings.Count(page, "the server does not name its workers"); n != 1 {
+		t.Errorf("the note stands there %d times", n)
+	}
+	has(t, page, `<td class="num">98</td><td class="num">2</td><td class="num">–</td>`) // its tokens, of which nobody has said how many
 }
 
 func TestLanesThatAFindingNamesComeFirst(t *testing.T) {
@@ -434,7 +608,7 @@ func TestARunWithNothingToDrawSaysSo(t *testing.T) {
 		"skip":         {"Nothing was loaded, so there is nothing to show of the workers.", "No episode was recorded, so there is nothing to draw over time.", "neither test has begun", "no client to audit"},
 		"killed":       {"This run did not end. It was judged by its 1 whole episode."},
 		"no-telemetry": {"No telemetry came from the workers", "no telemetry: by the client&#39;s own record alone"},
-		"bench":        {"does not name its workers", "∞"},
+		"bench":        {"∞"},
 	} {
 		page := htmlOf(t, htmlPages()[name]())
 		for _, sentence := range want {

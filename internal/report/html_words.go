@@ -61,19 +61,6 @@ func dash(text string) string {
 	return text
 }
 
-// shortList is a list of names that does not fill the page.
-func shortList(names []string) string {
-	const most = 8
-	shown := []string{}
-	for _, n := range names[:min(len(names), most)] {
-		shown = append(shown, named(n))
-	}
-	if more := len(names) - most; more > 0 {
-		return strings.Join(shown, ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return layout.Listed(shown)
-}
-
 // pixels is a place in a picture.
 func pixels(v float64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64)
@@ -81,105 +68,26 @@ func pixels(v float64) string {
 
 // moment is a time of the record as a person writes it, or as it stands there.
 func moment(stamp string, simulated bool) string {
-	at, err := time.Parse(time.RFC3339, stamp)
+	at, ok := stampOf(stamp)
 	switch {
 	case stamp == "":
 		return ""
-	case err != nil:
+	case !ok:
 		return named(stamp)
 	case simulated && at.Unix() < 24*3600:
 		return "in virtual time"
 	}
-	return at.UTC().Format("2006-01-02 15:04:05 UTC")
+	return at.Format("2006-01-02 15:04:05 UTC")
 }
 
 // lasted is the time between two stamps, or "" where one is not known.
 func lasted(from, until string) string {
-	a, errA := time.Parse(time.RFC3339, from)
-	b, errB := time.Parse(time.RFC3339, until)
-	if errA != nil || errB != nil || b.Before(a) {
+	a, began := stampOf(from)
+	b, ended := stampOf(until)
+	if !began || !ended || b.Before(a) {
 		return ""
 	}
 	return b.Sub(a).Round(time.Second).String()
-}
-
-// piece is a part of an advice: words, or something to type.
-type piece struct {
-	Code bool
-	Text string
-}
-
-// programs are what an advice's commands begin with.
-func programs() []string {
-	return []string{"aicr", "cat", "curl", "dmesg", "helm", "kubectl", "nvidia-smi", "py-spy"}
-}
-
-// commands tells the commands in an advice from its words. A command begins with a
-// program that is known, at the start or behind a colon or semicolon, and ends at the
-// next one of those, or with the first plain word behind its arguments.
-func commands(advice string) []piece {
-	var all []piece
-	text := said(advice)
-	for text != "" {
-		end := len(text)
-		if i := strings.IndexAny(text, ":;"); i >= 0 {
-			end = i
-			for end < len(text) && strings.ContainsRune(":; ", rune(text[end])) {
-				end++
-			}
-			if end == i+1 && end < len(text) { // no space behind it: part of a word
-				if j := strings.IndexAny(text[end:], ":;"); j >= 0 {
-					end += j
-				} else {
-					end = len(text)
-				}
-			}
-		}
-		all = append(all, commandFirst(text[:end])...)
-		text = text[end:]
-	}
-	return merged(all)
-}
-
-// commandFirst splits a part of an advice behind its command, if it begins with one.
-func commandFirst(text string) []piece {
-	first, _, _ := strings.Cut(text, " ")
-	if !slices.Contains(programs(), strings.TrimRight(first, ":;")) {
-		return []piece{{Text: text}}
-	}
-	end, argued, flag := 0, false, false
-	for end < len(text) {
-		word, _, _ := strings.Cut(text[end:], " ")
-		bare := strings.TrimRight(word, ":;,")
-		plain := bare != "" && strings.Trim(bare, "abcdefghijklmnopqrstuvwxyz") == ""
-		if plain && argued && !flag {
-			break
-		}
-		end += len(bare)
-		if bare != word || end == len(text) {
-			break
-		}
-		end++ // the space
-		flag = strings.HasPrefix(bare, "-") || bare == "|" || flag && bare == "grep"
-		argued = argued || !plain && !slices.Contains(programs(), bare)
-	}
-	code := strings.TrimRight(text[:end], " ")
-	return []piece{{Code: true, Text: code}, {Text: text[len(code):]}}
-}
-
-// merged joins words that stand side by side.
-func merged(pieces []piece) []piece {
-	var all []piece
-	for _, p := range pieces {
-		switch last := len(all) - 1; {
-		case p.Text == "":
-		case last >= 0 && !p.Code && !all[last].Code:
-			all[last].Text += p.Text
-		default:
-			all = append(all, p)
-		}
-	}
-	return all
 }
 
 // mean is that of values over their time, as the plot shows them: a straight line
@@ -219,22 +127,25 @@ func spread(v spec.Values) (low, high float64) {
 	return low, high
 }
 
-func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
-// figureOr is a number, or words for that there is none.
-func figureOr(v float64, none string) string {
-	if !known(v) {
-		return none
-	}
-	return layout.Number(v)
-}
-
-// figure is a number, or a dash where there is none.
-func figure(v *float64) string {
-	if knownOnly(v) == nil {
+// clock is a moment of the run as the plots' axes have it: 1:07, and 1:02:07 after an
+// hour.
+func clock(s float64) string {
+	if !known(s) || s < 0 || s > 1e9 {
 		return "–"
 	}
-	return layout.Number(*v)
+	t := int(math.Round(s))
+	if t >= 3600 {
+		return fmt.Sprintf("%d:%02d:%02d", t/3600, t/60%60, t%60)
+	}
+	return fmt.Sprintf("%d:%02d", t/60, t%60)
+}
+
+// stop is what ends a sentence that may have its end already.
+func stop(sentence string) string {
+	if strings.HasSuffix(sentence, ".") || strings.HasSuffix(sentence, "?") || strings.HasSuffix(sentence, "!") {
+		return ""
+	}
+	return "."
 }
 
 // times is how often something was.
@@ -279,3 +190,6 @@ func signed(v float64) string {
 	}
 	return Signed(v)
 }
+
+// figureOr is a number, or words for that there is none.
+func figureOr(v float64, none string) string { return numberOr(&v, none) }

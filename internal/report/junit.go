@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -100,17 +101,15 @@ func newJUnit(r *spec.Report) junitSuite {
 			j.Class += "." + c.group
 		}
 		s.Tests++
-		switch why := junitWhy(r, c); c.state {
-		case spec.Pass:
-		case spec.Fail:
+		switch why := junitWhy(r, c); c.outcome() {
+		case checkPassed:
+		case checkFailed:
 			j.Failure = why
 			s.Failures++
-		case spec.Skip, spec.NotJudged:
+		case checkSkipped:
 			j.Skipped = why
 			s.Skipped++
-		case spec.Inconclusive, spec.Invalid:
-			fallthrough
-		default: // what nobody knows is no pass
+		case checkOther:
 			j.Error = why
 			s.Errors++
 		}
@@ -120,10 +119,13 @@ func newJUnit(r *spec.Report) junitSuite {
 }
 
 func junitWhy(r *spec.Report, c check) *junitOutcome {
-	state := checkClean(string(c.state), checkNameBytes)
+	state := layout.Shown(string(c.state), checkNameBytes)
 	message := state + ": " + c.reason
 	if c.reason == "" {
 		message = state + ": no reason was given"
+	}
+	if c.unended != "" {
+		message += " (" + c.unended + ")"
 	}
 	lines := []string{message}
 	if c.group == "" {
@@ -141,15 +143,18 @@ func junitPropertiesOf(r *spec.Report) junitProperties {
 		}
 	}
 	h := checkHardwareOf(r)
-	add("verdict", checkClean(string(r.Verdict.Verdict), checkNameBytes))
-	add("run", checkClean(r.Run.ID, checkNameBytes))
-	add("aicr", checkClean(r.Run.Version, checkNameBytes))
+	add("verdict", layout.Shown(string(r.Verdict.Verdict), checkNameBytes))
+	add("run", layout.Shown(r.Run.ID, checkNameBytes))
+	add("aicr", layout.Shown(r.Run.Version, checkNameBytes))
 	add("command", checkLine(r.Run.Command))
-	add("target", checkTarget(r))
+	add("target", layout.Shown(targetName(r.Run.Target), checkNameBytes))
 	add("simulated", fmt.Sprint(r.Run.Target.Simulated))
-	add("model", checkClean(r.Run.Target.Model, checkNameBytes))
-	add("profile", checkClean(r.Verdict.Profile, checkNameBytes))
+	add("model", layout.Shown(r.Run.Target.Model, checkNameBytes))
+	add("profile", layout.Shown(r.Verdict.Profile, checkNameBytes))
 	add("kept", checkLine(r.Kept))
+	if r.Unended() {
+		add("unended", checkLine(unendedLine(r)))
+	}
 	add("gpus", checkMessage(strings.Join(h.GPUs, " ")))
 	for _, f := range checkFacts(r) {
 		add("fact: "+f.Name, f.Value)

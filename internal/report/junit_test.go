@@ -216,7 +216,7 @@ func TestAnyReportIsJUnitThatIsRead(t *testing.T) {
 func TestWhatJUnitMakesOfAState(t *testing.T) {
 	for state, want := range map[spec.State]string{
 		spec.Pass: "", spec.Fail: "failure", spec.Inconclusive: "error", spec.Invalid: "error",
-		spec.Skip: "skipped", spec.NotJudged: "skipped", "": "error", "pass": "error",
+		spec.Skip: "skipped", spec.NotJudged: "error", "": "error", "pass": "error",
 	} {
 		text, err := junitOf(checkedNothing(state, "because"))
 		if err != nil {

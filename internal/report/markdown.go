@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,11 +48,11 @@ func markdownOf(r *spec.Report) *markdownPage {
 	case r.Comparison != nil:
 		p.comparison(r)
 	case r.Bench != nil:
-		p.judged(r.Verdict)
+		p.judged(r)
 		p.bench(r.Bench)
 		p.environment(r, "Environment")
 	default:
-		p.judged(r.Verdict)
+		p.judged(r)
 		p.stalls(r.Verdict.Stalls)
 		p.figures(r.Verdict.Figures)
 		p.notes("Notes", r.Verdict.Notes)
@@ -62,10 +61,12 @@ func markdownOf(r *spec.Report) *markdownPage {
 		}
 		p.environment(r, "Environment")
 	}
+	p.again(r)
 	return p
 }
 
-// within is as much of the page as has room, and a sentence where that is not all.
+// within is as much of the page as has room, and a sentence where that is not all. It is
+// nothing where there is no room for the verdict, which is the first part.
 func (p *markdownPage) within(most int) string {
 	whole := strings.Join(p.parts, "")
 	if len(whole) <= most {
@@ -79,7 +80,7 @@ func (p *markdownPage) within(most int) string {
 		}
 		b.WriteString(part)
 	}
-	if b.Len()+len(cut) > most {
+	if b.Len() == 0 {
 		return ""
 	}
 	return b.String() + cut
@@ -123,7 +124,7 @@ func (p *markdownPage) table(head []string, right []bool, rows [][]string, most 
 // more says how many of a list are not shown.
 func (p *markdownPage) more(n, most int) {
 	if n > most {
-		p.add("\nand %s more, which the json report has.\n", layout.Number(float64(n-most)))
+		p.add("\nand %s more, which the json report has.\n", count(n-most))
 	}
 }
 
@@ -139,10 +140,14 @@ func (p *markdownPage) list(texts []string, set func(string) string) {
 }
 
 // judged is a verdict and what it rests on.
-func (p *markdownPage) judged(v *spec.Verdict) {
+func (p *markdownPage) judged(r *spec.Report) {
+	v := r.Verdict
 	state := prose(string(cmp.Or(v.Verdict, spec.NotJudged)), ticketCell)
 	p.add("## aicr: %s\n\n", state)
 	p.add("**%s** %s\n", state, prose(v.Reason, ticketSentence))
+	if r.Unended() {
+		p.add("\n**Not ended**: %s\n", prose(strings.TrimPrefix(unendedLine(r), "not ended: "), ticketSentence))
+	}
 	if v.Plan != "" {
 		p.add("\nJudged otherwise than it was planned: %s\n", prose(v.Plan, ticketSentence))
 	}
@@ -175,15 +180,8 @@ func (p *markdownPage) expectations(all []spec.Expected) {
 	p.heading("Expected")
 	var rows [][]string
 	for _, e := range all {
-		wanted := proseCell(e.Want)
-		if e.Effective != "" && e.Effective != e.Want {
-			wanted += " (" + proseCell(e.Effective) + ")"
-		}
-		if e.Note != "" {
-			wanted += "; " + proseCell(e.Note)
-		}
-		rows = append(rows, []string{proseCell(e.Name), cellOf(e.Value), cellsOf(e.Low, e.High), wanted,
-			layout.Number(float64(e.N)), proseCell(e.Unit), proseCell(string(e.State))})
+		rows = append(rows, []string{proseCell(e.Name), optional(e.Value), interval(e.Low, e.High), proseCell(wantedLine(&e, "")),
+			count(e.N), proseCell(e.Unit), proseCell(string(e.Judged()))})
 	}
 	p.table([]string{"expectation", "value", "interval", "wanted", "n", "unit", "state"},
 		[]bool{1: true, 2: true, 4: true, 6: false}, rows, ticketRows)
@@ -198,11 +196,8 @@ func (p *markdownPage) findings(all []spec.Finding) {
 		if i == ticketFindings {
 			break
 		}
-		who := namesOf("worker", f.Workers)
-		if len(f.GPUs) > 0 {
-			who += namesOf("GPU", f.GPUs)
-		}
-		p.add("\n#### %s: %s%s (confidence %s)\n\n", prose(f.Severity, ticketCell), codeSpan(inert(f.ID, ticketCell)), who, prose(f.Confidence, ticketCell))
+		who := namesOf("worker", f.Workers) + namesOf("GPU", f.GPUs)
+		p.add("\n#### %s: %s%s (confidence %s)\n\n", prose(f.Severity, ticketCell), codeSpan(layout.Shown(f.ID, ticketCell)), who, prose(f.Confidence, ticketCell))
 		p.add("%s\n\n", prose(f.Summary, ticketSentence))
 		p.list(f.Evidence, sentence)
 		if len(f.Advice) > 0 {
@@ -215,20 +210,16 @@ func (p *markdownPage) findings(all []spec.Finding) {
 
 // namesOf are the names of so many things, the first few of them.
 func namesOf(of string, all []string) string {
-	const most = 8
-	var shownNames []string
-	for i, name := range all {
-		if i == most {
-			break
-		}
-		shownNames = append(shownNames, codeSpan(inert(name, ticketCell)))
-	}
 	if len(all) == 0 {
 		return ""
 	}
-	text := ", " + layout.Noun(len(all), of) + " " + strings.Join(shownNames, ", ")
-	if len(all) > most {
-		text += fmt.Sprintf(" and %d more", len(all)-most)
+	var names []string
+	for _, name := range first(all, shownNames) {
+		names = append(names, codeSpan(layout.Shown(name, ticketCell)))
+	}
+	text := ", " + layout.Noun(len(all), of) + " " + strings.Join(names, ", ")
+	if more := len(all) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
@@ -240,24 +231,17 @@ func (p *markdownPage) stalls(all []spec.Stall) {
 	p.heading("Stalls")
 	var rows [][]string
 	for _, s := range all[:min(len(all), ticketStalls)] {
-		who, lasted := "the fleet", stallSeconds(s.Seconds)
+		who, lasted := "the fleet", secondsOf(s.Seconds)
 		if s.Worker != "" {
 			who = "worker " + codeCell(s.Worker)
 		}
 		if s.Open {
 			lasted += ", to the end"
 		}
-		rows = append(rows, []string{strconv.Itoa(s.Episode), stallSeconds(s.At), lasted, who, codeCell(s.GPU), proseCell(strings.Join(s.By, ", "))})
+		rows = append(rows, []string{strconv.Itoa(s.Episode), secondsOf(s.At), lasted, who, codeCell(s.GPU), proseCell(strings.Join(s.By, ", "))})
 	}
-	p.table([]string{"episode", "at", "lasted", "who", "GPU", "seen by"}, []bool{0: true, 1: true, 2: true, 5: false}, rows, ticketStalls)
+	p.table([]string{"episode", "into the episode", "lasted", "who", "GPU", "seen by"}, []bool{0: true, 1: true, 2: true, 5: false}, rows, ticketStalls)
 	p.more(len(all), ticketStalls)
-}
-
-func stallSeconds(s float64) string {
-	if math.IsNaN(s) || math.IsInf(s, 0) {
-		return notMeasured
-	}
-	return layout.Clip(fmt.Sprintf("%.1f s", s), ticketCell)
 }
 
 func (p *markdownPage) figures(all []spec.Figure) {
@@ -267,7 +251,7 @@ func (p *markdownPage) figures(all []spec.Figure) {
 	p.heading("Measured")
 	var rows [][]string
 	for _, f := range all {
-		rows = append(rows, []string{proseCell(f.Name), cellOf(f.Value), cellsOf(f.Low, f.High), layout.Number(float64(f.N)), proseCell(f.Unit), proseCell(f.By)})
+		rows = append(rows, []string{proseCell(f.Name), optional(f.Value), interval(f.Low, f.High), count(f.N), proseCell(f.Unit), proseCell(f.By)})
 	}
 	p.table([]string{"figure", "value", "interval", "n", "unit", "by"}, []bool{1: true, 2: true, 3: true, 5: false}, rows, ticketRows)
 }
@@ -277,16 +261,16 @@ func (p *markdownPage) bench(b *spec.Bench) {
 	p.benchFigures("Measured", b.Figures)
 	p.benchFigures("Measured by the sentinel", b.Sentinel)
 	p.heading("Requests")
-	p.add("%s sent, %s served, %s failed, %s interrupted.\n", layout.Number(float64(b.Requests.Sent)), layout.Number(float64(b.Requests.Served)),
-		layout.Number(float64(b.Requests.Failed)), layout.Number(float64(b.Requests.Interrupted)))
+	p.add("%s sent, %s served, %s failed, %s interrupted.\n", count(b.Requests.Sent), count(b.Requests.Served),
+		count(b.Requests.Failed), count(b.Requests.Interrupted))
 	if b.Requests.Unsent > 0 {
-		p.add("%s were due and never sent.\n", layout.Number(float64(b.Requests.Unsent)))
+		p.add("%s were due and never sent.\n", count(b.Requests.Unsent))
 	}
 	if len(b.Requests.Classes) > 0 {
 		p.add("\n")
 		var rows [][]string
 		for _, class := range slices.Sorted(maps.Keys(b.Requests.Classes)) {
-			rows = append(rows, []string{proseCell(class), layout.Number(float64(b.Requests.Classes[class]))})
+			rows = append(rows, []string{proseCell(class), count(b.Requests.Classes[class])})
 		}
 		p.table([]string{"class", "requests"}, []bool{false, true}, rows, ticketRows)
 	}
@@ -294,7 +278,7 @@ func (p *markdownPage) bench(b *spec.Bench) {
 		p.add("\n")
 		var rows [][]string
 		for _, f := range b.Requests.Failures {
-			rows = append(rows, []string{proseCell(f.Class), httpStatus(f.Status), layout.Number(float64(f.Count)), proseCell(f.Message)})
+			rows = append(rows, []string{proseCell(f.Class), httpStatus(f.Status), count(f.Count), proseCell(f.Message)})
 		}
 		p.table([]string{"failure", "status", "times", "message"}, []bool{1: true, 2: true, 3: false}, rows, ticketRows)
 	}
@@ -329,9 +313,9 @@ func (p *markdownPage) benchFigures(title string, all []spec.BenchFigure) {
 	for _, f := range all {
 		n := ""
 		if f.N > 0 {
-			n = layout.Number(float64(f.N))
+			n = count(f.N)
 		}
-		rows = append(rows, []string{proseCell(f.Name), blankOr(f.Mean), blankOr(f.P50), blankOr(f.P90), blankOr(f.P99), blankOr(f.Max), n, proseCell(f.Unit)})
+		rows = append(rows, []string{proseCell(f.Name), numberOr(f.Mean, ""), numberOr(f.P50, ""), numberOr(f.P90, ""), numberOr(f.P99, ""), numberOr(f.Max, ""), n, proseCell(f.Unit)})
 	}
 	p.table([]string{"figure", "mean", "p50", "p90", "p99", "max", "n", "unit"},
 		[]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: false}, rows, ticketRows)
@@ -344,8 +328,8 @@ func (p *markdownPage) benchWorkers(all []spec.BenchWorker) {
 	p.heading("Workers")
 	var rows [][]string
 	for _, w := range all {
-		rows = append(rows, []string{codeCell(w.Worker), layout.Number(float64(w.Requests)), layout.Number(float64(w.Failed)),
-			layout.Number(float64(w.Tokens)), blankOr(&w.Share), blankOr(w.TTFT50MS), blankOr(w.ITLMS)})
+		rows = append(rows, []string{codeCell(w.Worker), count(w.Requests), count(w.Failed),
+			count(w.Tokens), numberOr(&w.Share, ""), numberOr(w.TTFT50MS, ""), numberOr(w.ITLMS, "")})
 	}
 	p.table([]string{"worker", "requests", "failed", "tokens", "share", "TTFT p50 (ms)", "ITL (ms)"},
 		[]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true}, rows, ticketRows)
@@ -370,10 +354,13 @@ func (p *markdownPage) environment(r *spec.Report, title string) {
 	}
 	row("profile", proseCell(r.Verdict.Profile))
 	if r.Bench == nil {
-		row("load", layout.Plural(r.Verdict.Episodes, "episode")+" that count, "+loadedText(r.Verdict.LoadedS)+" of load")
+		row("load", layout.Plural(r.Verdict.Episodes, "episode")+" that count, "+layout.Loaded(r.Verdict.LoadedS)+" of load")
 	}
 	row("start", proseCell(r.Run.Start))
 	row("end", proseCell(r.Run.End))
+	if r.Unended() {
+		row("end", "none: it was killed or still runs")
+	}
 	row("aicr", codeCell(r.Run.Version))
 	for _, f := range r.Facts {
 		row(proseCell(f.Name), proseCell(f.Value))
@@ -385,18 +372,22 @@ func (p *markdownPage) environment(r *spec.Report, title string) {
 		p.list(r.Notes, sentence)
 	}
 	if r.Run.Command != "" {
-		p.add("\nRun it again with:\n\n%s", codeBlock(inert(r.Run.Command, ticketCommand)))
-	}
-	if r.Kept != "" {
-		p.add("\nJudge the record again with:\n\n%s", codeBlock("aicr judge "+layout.Quoted(inert(r.Kept, ticketCommand))))
+		p.add("\nRun it again with:\n\n%s", codeBlock(layout.Shown(r.Run.Command, ticketCommand)))
 	}
 }
 
-func loadedText(s float64) string {
-	if math.IsNaN(s) || s < 0 || s > 1e9 {
-		return "an unknown time"
+// again is how the record is judged and shown so again.
+func (p *markdownPage) again(r *spec.Report) {
+	of := "the record"
+	if r.Comparison != nil {
+		of = "both records"
 	}
-	return layout.Loaded(s)
+	if r.Judge != "" {
+		p.add("\nJudge %s again with:\n\n%s", of, codeBlock(layout.Shown(r.Judge, ticketCommand)))
+	}
+	if r.Page != "" {
+		p.add("\nSee %s with:\n\n%s", of, codeBlock(layout.Shown(r.Page, ticketCommand)))
+	}
 }
 
 // comparison is what two runs say of each other.
@@ -407,7 +398,7 @@ func (p *markdownPage) comparison(r *spec.Report) {
 	p.add("**%s** %s\n\n", says, prose(c.Reason, ticketSentence))
 	var rows [][]string
 	for _, f := range c.Figures {
-		rows = append(rows, []string{proseCell(f.Name), cellOf(f.First), cellOf(f.Second), ratioText(f.Ratio), ratioInterval(f.Low, f.High), proseCell(f.Unit), proseCell(f.Says)})
+		rows = append(rows, []string{proseCell(f.Name), optional(f.First), optional(f.Second), ratioText(f.Ratio), ratioInterval(f.Low, f.High), proseCell(f.Unit), proseCell(f.Says)})
 	}
 	p.table([]string{"figure", "first", "second", "ratio", "interval", "unit", "the second is"},
 		[]bool{1: true, 2: true, 3: true, 4: true, 6: false}, rows, ticketRows)
@@ -418,7 +409,7 @@ func (p *markdownPage) comparison(r *spec.Report) {
 		p.heading("Runs")
 		rows = nil
 		for i, s := range c.Runs {
-			rows = append(rows, []string{[]string{"first", "second"}[min(i, 1)], codeCell(s.Run), proseCell(string(s.Verdict)), strconv.Itoa(s.Episodes), loadedText(s.LoadedS), strconv.Itoa(s.Stalls)})
+			rows = append(rows, []string{[]string{"first", "second"}[min(i, 1)], codeCell(s.Run), proseCell(string(s.Verdict)), strconv.Itoa(s.Episodes), layout.Loaded(s.LoadedS), strconv.Itoa(s.Stalls)})
 		}
 		p.table([]string{"which", "run", "verdict", "episodes that count", "load", "stalls"}, []bool{3: true, 4: true, 5: true}, rows, ticketRows)
 	}
@@ -429,32 +420,3 @@ func (p *markdownPage) comparison(r *spec.Report) {
 	}
 	p.environment(r, "Environment of the second")
 }
-
-const notMeasured = "not measured"
-
-// cellOf is a number, which may not have been measured.
-func cellOf(v *float64) string {
-	if !isMeasured(v) {
-		return notMeasured
-	}
-	return layout.Clip(layout.Number(*v), ticketCell)
-}
-
-// blankOr is a number in a table in which not every figure has every column.
-func blankOr(v *float64) string {
-	if !isMeasured(v) {
-		return ""
-	}
-	return layout.Clip(layout.Number(*v), ticketCell)
-}
-
-// cellsOf is an interval.
-func cellsOf(low, high *float64) string {
-	if !isMeasured(low) || !isMeasured(high) {
-		return ""
-	}
-	return cellOf(low) + " to " + cellOf(high)
-}
-
-// isMeasured reports whether something was measured.
-func isMeasured(v *float64) bool { return v != nil && !math.IsNaN(*v) && !math.IsInf(*v, 0) }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"html"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -14,12 +13,9 @@ import (
 // in which neither does anything. Backslashes would not do: trackers look for mentions
 // and references in the page after the Markdown is gone.
 
-// inert is text of somebody else's, short enough and in one line.
-func inert(text string, most int) string { return layout.Clean(layout.Clip(text, most)) }
-
 // prose is a sentence of somebody else's. It may begin a line.
 func prose(text string, most int) string {
-	words := strings.Fields(inert(text, most))
+	words := strings.Fields(layout.Shown(text, most))
 	for i, w := range words {
 		words[i] = markdownWord(w)
 	}
@@ -31,19 +27,19 @@ func prose(text string, most int) string {
 func proseCell(text string) string { return barless(prose(text, ticketCell)) }
 
 // codeCell is a name in a table.
-func codeCell(text string) string { return barless(codeSpan(inert(text, ticketCell))) }
+func codeCell(text string) string { return barless(codeSpan(layout.Shown(text, ticketCell))) }
 
 func barless(text string) string { return strings.ReplaceAll(text, "|", "¦") }
 
 // markdownWord is a word, as code where it is not plain. Marks around it stay outside.
 func markdownWord(w string) string {
-	if strings.Trim(w, "<>=") == "" {
-		return html.EscapeString(w)
-	}
 	core := strings.TrimLeft(w, `("'`)
 	head := w[:len(w)-len(core)]
 	core = strings.TrimRight(core, `.,;:?!)"'`)
 	tail := w[len(head)+len(core):]
+	if strings.Trim(core, "<>=") == "" {
+		return head + html.EscapeString(core) + tail
+	}
 	if isPlain(core) {
 		return head + core + tail
 	}
@@ -121,61 +117,25 @@ func backticks(text string) (most int) {
 
 // adviceLine is prose in which the commands are code, to be copied whole.
 func adviceLine(text string) string {
-	words := strings.Fields(inert(text, ticketSentence))
-	var out []string
-	for len(words) > 0 {
-		end := clauseEnd(words)
-		n := commandWords(words[:end])
-		if n > 0 {
-			command := strings.Join(words[:n], " ")
-			bare := strings.TrimRight(command, ":;,?")
-			out = append(out, codeSpan(bare)+command[len(bare):])
+	var b strings.Builder
+	write := func(part string) {
+		// Between two codes that touch, the backticks would be counted together.
+		if strings.HasPrefix(part, "`") && strings.HasSuffix(b.String(), "`") {
+			b.WriteByte(' ')
 		}
-		for _, w := range words[n:end] {
-			out = append(out, markdownWord(w))
+		b.WriteString(part)
+	}
+	for _, p := range pieces(layout.Shown(text, ticketSentence)) {
+		if p.Code {
+			write(codeSpan(p.Text))
+			continue
 		}
-		words = words[end:]
-	}
-	return unblocked(strings.Join(out, " "))
-}
-
-// clauseEnd is where the clause that words begin with ends.
-func clauseEnd(words []string) int {
-	for i, w := range words {
-		if strings.ContainsAny(w[len(w)-1:], ":;?") {
-			return i + 1
-		}
-	}
-	return len(words)
-}
-
-// commandWords is how many words of a clause are a command: all up to the last that no
-// sentence has (a flag and its value, a placeholder, a path), or all of them.
-func commandWords(clause []string) int {
-	if !isProgram(clause[0]) {
-		return 0
-	}
-	end := 0
-	for i, w := range clause {
-		switch {
-		case w == "|":
-			return len(clause)
-		case i > 0 && strings.HasPrefix(w, "-") && !strings.Contains(w, "="):
-			end = min(i+2, len(clause))
-			if strings.ContainsAny(w[len(w)-1:], ":;,?") {
-				end = i + 1
+		for i, w := range strings.Split(p.Text, " ") {
+			if i > 0 {
+				b.WriteByte(' ')
 			}
-		case i > 0 && strings.Trim(strings.TrimRight(w, ":;,?"), "abcdefghijklmnopqrstuvwxyz'") != "":
-			end = i + 1
+			write(markdownWord(w))
 		}
 	}
-	if end == 0 {
-		return len(clause)
-	}
-	return end
-}
-
-// isProgram reports whether a word is one of those that the advice of findings runs.
-func isProgram(w string) bool {
-	return slices.Contains([]string{"aicr", "cat", "curl", "dmesg", "helm", "kubectl", "nvidia-smi", "py-spy"}, w)
+	return unblocked(strings.Join(strings.Fields(b.String()), " "))
 }

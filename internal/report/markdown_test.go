@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"aicr/internal/spec"
+
+	"pgregory.net/rapid"
 )
 
 func TestMarkdown(t *testing.T) {
-	goldens(t, "markdown", Markdown, "pass", "fail", "inconclusive", "invalid", "skip", "bench", "comparison", "bare", "hostile")
+	goldens(t, "markdown", Markdown, "pass", "fail", "inconclusive", "invalid", "skip", "killed", "bench", "comparison", "bare", "hostile")
 }
 
 // The person at 3 a.m. reads the first line.
@@ -68,22 +70,35 @@ func TestAWordIsCodeWhereATrackerWouldMakeSomethingOfIt(t *testing.T) {
 // A command that is copied out of a ticket is whole, and no more than the command.
 func TestTheCommandsOfAdviceAreCode(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{"look at the engine's main thread while it stands: py-spy dump --pid PID", "look at the engine's main thread while it stands: `py-spy dump --pid PID`"},
-		{"aicr watch --url URL --worker-metrics PAGE --record DIR keeps the evidence of the next one", "`aicr watch --url URL --worker-metrics PAGE --record DIR` keeps the evidence of the next one"},
-		{"kubectl logs POD --previous: it may have crashed", "`kubectl logs POD --previous`: it may have crashed"},
-		{"kubectl top pod; cat /proc/pressure/cpu on the node", "`kubectl top pod`; `cat /proc/pressure/cpu` on the node"},
-		{"kubectl get pods -o wide: are all workers ready?", "`kubectl get pods -o wide`: are all workers ready?"},
-		{"helm list -A | grep dynamo", "`helm list -A | grep dynamo`"},
-		{"kubectl get events --sort-by=.lastTimestamp", "`kubectl get events --sort-by=.lastTimestamp`"},
+		{"look at the engine's main thread while it stands: `py-spy dump --pid PID`", "look at the engine's main thread while it stands: `py-spy dump --pid PID`"},
+		{"`kubectl logs POD --previous`: it may have crashed", "`kubectl logs POD --previous`: it may have crashed"},
+		{"`kubectl top pod`; `cat /proc/pressure/cpu` on the node", "`kubectl top pod`; `cat /proc/pressure/cpu` on the node"},
+		{"`helm list -A | grep dynamo`", "`helm list -A | grep dynamo`"},
 		{"step the concurrency down: --concurrency-per-gpu", "step the concurrency down: `--concurrency-per-gpu`"},
 		{"add a frontend replica", "add a frontend replica"},
-		{"aicr bench --url `id`", "`` aicr bench --url `id` ``"},
+		{"a lone ` does nothing", "a lone `` ` `` does nothing"},
+		{"`a``@b`", "`a` `@b`"},
+		{"`a`x`` @b", "`a` ``` x`` ``` `@b`"},
+		{"``", "``` `` ```"},
+		{"`a\n### b`", "`a ### b`"},
 		{"", ""},
 	} {
 		if got := adviceLine(tt.text); got != tt.want {
 			t.Errorf("%q is\n%s, want\n%s", tt.text, got, tt.want)
 		}
 	}
+}
+
+// Whatever stands in an advice, only words are outside of its codes.
+func TestNoAdviceBreaksOutOfItsCode(t *testing.T) {
+	parts := rapid.SampledFrom([]string{"`", "``", "```", " ", "@b", "a", "<i>", "#1", "(", ".", "\n", "*", "[x](http://y)", "|"})
+	rapid.Check(t, func(t *rapid.T) {
+		advice := strings.Join(rapid.SliceOfN(parts, 0, 14).Draw(t, "parts"), "")
+		line := adviceLine(advice)
+		if left := withoutCode(line); markup.MatchString(left) || strings.ContainsAny(left, "`\n") {
+			t.Fatalf("%q is %s, of which %q is no code", advice, line, left)
+		}
+	})
 }
 
 // markup is what does something outside of code: tags, entities but the three of
@@ -198,12 +213,37 @@ func TestAListThatIsTooLongSaysHowMuchIsMissing(t *testing.T) {
 	}
 }
 
+// A page is cut where the sentence that says so still has room, and not a byte earlier.
+func TestAPageIsCutWhereTheRemarkStillFits(t *testing.T) {
+	const cut = "\nCut here, since there is no more room. The html and json reports have all of it.\n"
+	long := strings.Repeat("x", 200) + "\n"
+	for _, tt := range []struct {
+		most int
+		want string
+	}{
+		{len("verdict\nwhy\n" + long), "verdict\nwhy\n" + long},
+		{len("verdict\nwhy\n"+long) - 1, "verdict\nwhy\n" + cut},
+		{len("verdict\nwhy\n" + cut), "verdict\nwhy\n" + cut},
+		{len("verdict\nwhy\n"+cut) - 1, "verdict\n" + cut},
+		{len("verdict\n" + cut), "verdict\n" + cut},
+		{len("verdict\n"+cut) - 1, ""},
+		{len(cut), ""},
+		{0, ""},
+		{-1, ""},
+	} {
+		p := &markdownPage{parts: []string{"verdict\n", "why\n", long}}
+		if got := p.within(tt.most); got != tt.want {
+			t.Errorf("in %d bytes it is %q, want %q", tt.most, got, tt.want)
+		}
+	}
+}
+
 // Not measured is not zero, and NaN is not measured.
 func TestATicketShowsNoNumberThatIsNone(t *testing.T) {
 	r := toldFail()
-	for _, v := range []*float64{nil, new(math.NaN()), new(math.Inf(1))} {
+	for v, told := range map[*float64]string{nil: "not measured", new(math.NaN()): "not measured", new(math.Inf(1)): "infinite"} {
 		r.Verdict.Expectations = []spec.Expected{{Name: "x", Want: "y", Value: v, Low: v, High: new(1.0), Unit: "ms", State: spec.NotJudged}}
-		if text, want := markdown(t, r), "| x | not measured |  | y | 0 | ms | NOT JUDGED |\n"; !strings.Contains(text, want) {
+		if text, want := markdown(t, r), "| x | "+told+" | up to 1 | y | 0 | ms | NOT JUDGED |\n"; !strings.Contains(text, want) {
 			t.Errorf("there is no row %s in\n%s", want, text)
 		}
 	}

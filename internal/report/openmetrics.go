@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"io"
+	"maps"
 	"math"
-	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -59,13 +59,13 @@ type metricPage struct {
 // set adds a series, or leaves it out where there is no value. One that is there already
 // stays: two names may look alike when they are fit to be shown.
 func (m *metricPage) set(name, help string, value *float64, labels ...label) {
-	if !isMeasured(value) {
+	if measured(value) == nil {
 		return
 	}
 	key := []string{name}
 	metric := &dto.Metric{Gauge: &dto.Gauge{Value: value}}
 	for _, l := range slices.Concat(m.deployment, labels) {
-		if text := inert(l.value, labelBytes); text != "" {
+		if text := layout.Shown(l.value, labelBytes); text != "" {
 			metric.Label = append(metric.Label, &dto.LabelPair{Name: &l.name, Value: &text})
 			key = append(key, l.name, text)
 		}
@@ -106,11 +106,11 @@ func (m *metricPage) expectations(all []spec.Expected) {
 		m.set("aicr_expectation_value", "What was measured of an expectation, in its unit.", e.Value, labels...)
 		m.set("aicr_expectation_low", "The lower end of the interval of an expectation.", e.Low, labels...)
 		m.set("aicr_expectation_high", "The upper end of the interval of an expectation.", e.High, labels...)
-		if isMeasured(e.Value) {
+		if measured(e.Value) != nil {
 			m.set("aicr_expectation_samples", "How many samples an expectation was measured with.", gaugeOf(e.N), labels...)
 		}
-		if e.State == spec.Pass || e.State == spec.Fail {
-			m.set("aicr_expectation_met", "Whether an expectation was met. None: it could not be told.", gaugeIf(e.State == spec.Pass), labels...)
+		if state := e.Judged(); state == spec.Pass || state == spec.Fail {
+			m.set("aicr_expectation_met", "Whether an expectation was met. None: it could not be told.", gaugeIf(state == spec.Pass), labels...)
 		}
 	}
 }
@@ -153,37 +153,44 @@ func (m *metricPage) firstToken(value, low, high *float64) {
 // stalls are those of the workers and of the whole fleet. Where stability was judged, a
 // worker without one has zero; where it was not, only what was seen is told.
 func (m *metricPage) stalls(r *spec.Report) {
-	type key struct{ worker, gpu string }
-	type sum struct{ n, seconds float64 }
-	sums := map[key]sum{}
+	type sum struct {
+		n, seconds float64
+		gpu        string // as the first stall says that knows, or else the lane
+	}
+	sums := map[string]*sum{} // by worker; "" is the fleet
+	of := func(worker string) *sum {
+		worker = layout.Shown(worker, labelBytes)
+		if sums[worker] == nil {
+			sums[worker] = &sum{}
+		}
+		return sums[worker]
+	}
 	judged := slices.ContainsFunc(r.Verdict.Ledgers, func(l spec.Ledger) bool { return l.Name == spec.Stability && l.State != spec.NotJudged })
 	if judged {
-		sums[key{}] = sum{}
+		of("")
 		for _, l := range r.Lanes {
-			sums[key{inert(l.Worker, labelBytes), inert(l.GPU, labelBytes)}] = sum{}
+			of(l.Worker)
 		}
 	}
 	for _, s := range r.Verdict.Stalls {
-		k := key{}
-		if s.Worker != "" {
-			k = key{inert(s.Worker, labelBytes), inert(s.GPU, labelBytes)}
+		all := of(s.Worker)
+		all.n++
+		all.seconds += s.Seconds
+		all.gpu = cmp.Or(all.gpu, s.GPU)
+	}
+	for _, l := range r.Lanes {
+		if s := sums[layout.Shown(l.Worker, labelBytes)]; s != nil {
+			s.gpu = cmp.Or(s.gpu, l.GPU)
 		}
-		was := sums[k]
-		sums[k] = sum{was.n + 1, was.seconds + s.Seconds}
 	}
-	var keys []key
-	for k := range sums {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.gpu, b.gpu)) })
-	for _, k := range keys {
-		s := sums[k]
-		if k.worker == "" {
+	for _, worker := range slices.Sorted(maps.Keys(sums)) {
+		s := sums[worker]
+		if worker == "" {
 			m.set("aicr_fleet_stalls", "How often the whole fleet stood still in the last run.", &s.n)
 			m.set("aicr_fleet_stall_seconds", "How long the whole fleet stood still in the last run.", &s.seconds)
 			continue
 		}
-		labels := []label{{"worker", k.worker}, {"gpu", k.gpu}}
+		labels := []label{{"worker", worker}, {"gpu", s.gpu}}
 		m.set("aicr_stalls", "How often a worker stood still in the last run.", &s.n, labels...)
 		m.set("aicr_stall_seconds", "How long a worker stood still in the last run.", &s.seconds, labels...)
 	}
@@ -223,9 +230,12 @@ func (m *metricPage) requests(episodes []spec.ReportEpisode) {
 func (m *metricPage) run(r *spec.Report) {
 	m.set("aicr_episodes", "The episodes that the verdict of the last run rests on.", gaugeOf(r.Verdict.Episodes))
 	m.set("aicr_loaded_seconds", "How long those episodes were under load.", &r.Verdict.LoadedS)
-	if end, err := time.Parse(time.RFC3339, r.Run.End); err == nil {
+	_, began := stampOf(r.Run.Start)
+	_, ended := stampOf(r.Run.End)
+	if began || ended { // a run that was killed grows old too
+		_, end := checkSpan(r)
 		at := float64(end.UnixMilli()) / 1e3
-		m.set("aicr_run_timestamp_seconds", "When the last run ended.", &at)
+		m.set("aicr_run_timestamp_seconds", "When the last run ended; of one that did not end, when its last episode did.", &at)
 	}
 	m.set("aicr_run_info", "The last run.", gaugeIf(true), label{"run", r.Run.ID}, label{"version", r.Run.Version}, label{"profile", r.Verdict.Profile})
 }
@@ -249,17 +259,4 @@ func inSeconds(ms *float64) *float64 {
 	}
 	v := math.Round(*ms*1e6) / 1e9 // to the nanosecond, without the crumbs of a division
 	return &v
-}
-
-// targetName is what was loaded, without what may be a secret: who one is there and
-// what one asks for.
-func targetName(t spec.Target) string {
-	if t.Scenario != "" {
-		return "sim:" + t.Scenario
-	}
-	u, err := url.Parse(t.URL)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	return strings.TrimSuffix((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/")
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func TestOpenMetrics(t *testing.T) {
-	goldens(t, "openmetrics", OpenMetrics, "pass", "fail", "inconclusive", "invalid", "skip", "bench", "bare", "hostile")
+	goldens(t, "openmetrics", OpenMetrics, "pass", "fail", "inconclusive", "invalid", "skip", "killed", "bench", "bare", "hostile")
 }
 
 func openMetrics(t *testing.T, r *spec.Report) string {
@@ -125,7 +125,7 @@ func TestTheVerdictIsOneOfItsStates(t *testing.T) {
 func TestWhatIsNotMeasuredHasNoSeries(t *testing.T) {
 	r := toldInvalid()
 	r.Verdict.Expectations[1].Value, r.Verdict.Expectations[1].Low = new(math.NaN()), new(math.Inf(-1))
-	r.Run.End = ""
+	r.Run.Start, r.Run.End = "", ""
 	r.Episodes = nil
 	all := families(t, openMetrics(t, r))
 	for _, name := range []string{"aicr_expectation_value", "aicr_expectation_low", "aicr_expectation_samples", "aicr_throughput_tokens_per_second", "aicr_ttft_p99_seconds",
@@ -173,6 +173,63 @@ func TestStallsAreTheWorkersAndTheFleetsOwn(t *testing.T) {
 	} {
 		if got := gaugeValue(all, tt.name, tt.labels...); got != tt.want {
 			t.Errorf("%s%v is %v, want %v", tt.name, tt.labels, got, tt.want)
+		}
+	}
+}
+
+// A worker has one series, whoever knows its GPU: a second one with a zero would say
+// that it is well.
+func TestAWorkerHasOneSeriesOfStalls(t *testing.T) {
+	for _, tt := range []struct {
+		name, lane string
+		stalls     []string // their GPUs
+		gpu        string
+	}{
+		{"nobody knows", "", []string{""}, ""},
+		{"the lane knows", "GPU-1", []string{""}, "GPU-1"},
+		{"the stall knows", "", []string{"GPU-1"}, "GPU-1"},
+		{"one stall knows", "", []string{"", "GPU-1"}, "GPU-1"},
+		{"both know", "GPU-1", []string{"GPU-1"}, "GPU-1"},
+		{"they do not agree", "GPU-1", []string{"GPU-2", "GPU-3"}, "GPU-2"},
+		{"it did not stall", "GPU-1", nil, "GPU-1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := toldPass()
+			r.Lanes = []spec.Lane{{Worker: "1", GPU: tt.lane}}
+			for _, gpu := range tt.stalls {
+				r.Verdict.Stalls = append(r.Verdict.Stalls, spec.Stall{Worker: "1", GPU: gpu, Seconds: 2})
+			}
+			all := families(t, openMetrics(t, r))
+			for name, want := range map[string]int{"aicr_stalls": len(tt.stalls), "aicr_stall_seconds": 2 * len(tt.stalls)} {
+				series := all[name].GetMetric()
+				if len(series) != 1 || series[0].GetGauge().GetValue() != float64(want) {
+					t.Fatalf("%s is %v, want one of %d", name, series, want)
+				}
+				gpu := ""
+				for _, l := range series[0].GetLabel() {
+					if l.GetName() == "gpu" {
+						gpu = l.GetValue()
+					}
+				}
+				if gpu != tt.gpu {
+					t.Errorf("%s has the GPU %q, want %q", name, gpu, tt.gpu)
+				}
+			}
+		})
+	}
+}
+
+// Without a time no alert would ever say that a run is too old.
+func TestARunThatDidNotEndGrowsOldToo(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		episodes int
+		want     float64
+	}{{"with episodes", 2, 1_780_574_400 + 130}, {"before the first", 0, 1_780_574_400}} {
+		r := toldKilled()
+		r.Episodes = r.Episodes[:tt.episodes]
+		if got := gaugeValue(families(t, openMetrics(t, r)), "aicr_run_timestamp_seconds"); got != tt.want {
+			t.Errorf("%s: it is of %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TextIn(paint layout.Palette) func(io.Writer, *spec.Report) error {
 		t := &textPage{layout.Page{Palette: paint}}
 		switch {
 		case r.Comparison != nil:
-			t.comparison(r.Comparison)
+			t.comparison(r)
 		case r.Bench != nil:
 			t.bench(r)
 		default:
@@ -37,14 +37,14 @@ func TextIn(paint layout.Palette) func(io.Writer, *spec.Report) error {
 // Line is a report in one line, however long. A FAIL names whom it is about.
 func Line(r *spec.Report) string {
 	if c := r.Comparison; c != nil {
-		return layout.Clean(layout.Clip(strings.ToUpper(c.Says)+"  "+comparedReason(c), longestLine))
+		return layout.Shown(strings.ToUpper(c.Says)+"  "+comparedReason(c), longestLine)
 	}
 	v := r.Verdict
 	text := string(v.Verdict) + "  " + v.Reason
 	if names := unnamed(v); len(names) > 0 {
-		text = layout.Clip(text, longestLine/2) + " (" + workersNamed(names) + ")"
+		text = layout.Clip(text, longestLine/2) + " (" + namedThings("worker", names) + ")"
 	}
-	return layout.Clean(layout.Clip(text, longestLine))
+	return layout.Shown(text, longestLine)
 }
 
 // longestLine is how many bytes of somebody else's text Line shows.
@@ -75,14 +75,8 @@ func unnamed(v *spec.Verdict) []string {
 	return names
 }
 
-// workersNamed names some of them.
-func workersNamed(names []string) string {
-	return layout.Noun(len(names), "worker") + " " + layout.Some(names, shownNames)
-}
-
 // How many of a list the text shows. The json format has them all.
 const (
-	shownNames    = 12
 	shownStalls   = 12
 	shownEvidence = 12
 )
@@ -94,8 +88,8 @@ type textPage struct{ layout.Page }
 func (t *textPage) run(r *spec.Report) {
 	v := r.Verdict
 	t.verdict(v)
-	if r.Kept != "" && r.Run.Start != "" && r.Run.End == "" {
-		t.Line(2, "", "not ended: the run began at "+r.Run.Start+" and its record has no end, so that it was killed or still runs; this is what it says so far")
+	if r.Unended() {
+		t.Line(2, "", unendedLine(r))
 	}
 	if v.Plan != "" {
 		t.Line(2, "", "judged otherwise than it was planned: "+v.Plan)
@@ -110,7 +104,7 @@ func (t *textPage) run(r *spec.Report) {
 	t.Blank()
 	t.Line(2, "", fmt.Sprintf("%s, %s of load, profile %s", layout.Plural(v.Episodes, "episode"), layout.Loaded(v.LoadedS), v.Profile))
 	t.target(r.Run.Target)
-	t.kept(r.Kept)
+	t.kept(r)
 	if r.Trend != nil {
 		for _, line := range r.Trend.Lines {
 			t.Line(2, "history: ", line)
@@ -120,12 +114,9 @@ func (t *textPage) run(r *spec.Report) {
 
 // target says what was loaded, as far as it is known.
 func (t *textPage) target(of spec.Target) {
-	text := of.Model + of.URL
-	switch {
-	case of.Simulated:
-		text = fmt.Sprintf("a simulated fleet, %s, seed %d", layout.Clip(of.Scenario, longestPath), of.Seed)
-	case of.Model != "" && of.URL != "":
-		text = layout.Clip(of.Model, longestPath) + " at " + of.URL
+	text := targetWords(of)
+	if of.Model != "" && !of.Simulated {
+		text = strings.TrimSuffix(layout.Clip(of.Model, longestPath)+" at "+text, " at ")
 	}
 	if text != "" {
 		t.Line(2, "target: ", text)
@@ -133,18 +124,23 @@ func (t *textPage) target(of spec.Target) {
 }
 
 // kept says where the run is, and what can be done with it.
-func (t *textPage) kept(dir string) {
-	if dir == "" {
-		return
+func (t *textPage) kept(r *spec.Report) {
+	var lines []string
+	if r.Kept != "" {
+		lines = append(lines, "kept in "+r.Kept)
 	}
-	kept, judge := "kept in "+dir, "judge it again with: aicr judge "+layout.Quoted(dir)
-	if one := kept + "; " + judge; layout.Width(one) <= layout.Columns-2 {
-		t.Line(2, "", one)
-	} else {
-		t.Line(2, "", kept)
-		t.Line(2, "", judge)
+	if r.Judge != "" {
+		lines = append(lines, "judge it again with: "+r.Judge)
 	}
-	t.Line(2, "", "see it with: aicr report "+layout.Quoted(dir)+" --report html=report.html")
+	if one := strings.Join(lines, "; "); len(lines) == 2 && layout.Width(one) <= layout.Columns-2 {
+		lines = []string{one}
+	}
+	if r.Page != "" {
+		lines = append(lines, "see it with: "+r.Page)
+	}
+	for _, line := range lines {
+		t.Line(2, "", line)
+	}
 }
 
 // verdict is the answer.
@@ -153,7 +149,7 @@ func (t *textPage) verdict(v *spec.Verdict) {
 }
 
 // word makes a short word fit for a head.
-func word(text string) string { return layout.Clean(layout.Clip(text, 16)) }
+func word(text string) string { return layout.Shown(text, 16) }
 
 // painted colours a cell by the state that it names.
 func (t *textPage) painted(cell string) func(string) string { return t.State(spec.State(cell)) }
@@ -178,17 +174,10 @@ func (t *textPage) expectations(all []spec.Expected) {
 	var rows []layout.Row
 	var unjudged []string
 	for _, e := range all {
-		if e.Value == nil && e.State == spec.NotJudged {
+		if e.Value == nil && e.Judged() == spec.NotJudged {
 			unjudged = append(unjudged, e.Name)
 		}
-		wanted := "wanted " + e.Want
-		if e.Effective != "" && e.Effective != e.Want {
-			wanted += " (" + e.Effective + ")"
-		}
-		if e.Note != "" {
-			wanted += "; " + e.Note
-		}
-		rows = append(rows, layout.Row{Cells: []string{e.Name, optional(e.Value), interval(e.Low, e.High), count(e.N), e.Unit, string(e.State)}, Below: wanted})
+		rows = append(rows, layout.Row{Cells: []string{e.Name, optional(e.Value), interval(e.Low, e.High), count(e.N), e.Unit, string(e.Judged())}, Below: wantedLine(&e, "wanted ")})
 	}
 	if len(unjudged) == len(all) {
 		t.Line(2, "", "not measured: "+layout.Some(unjudged, shownNames))
@@ -212,14 +201,14 @@ func (t *textPage) findings(all []spec.Finding) {
 		}
 		about := f.ID
 		if len(f.Workers) > 0 {
-			about += ", " + workersNamed(f.Workers)
+			about += ", " + namedThings("worker", f.Workers)
 		}
 		t.Line(2, colour(fmt.Sprintf("%-7s", word(f.Severity)))+" ", fmt.Sprintf("%s (confidence %s)", about, f.Confidence))
 		if f.Summary != "" {
 			t.Line(10, "", f.Summary)
 		}
-		if n := len(f.GPUs); n > 0 {
-			t.Line(10, layout.Noun(n, "GPU")+" ", layout.Some(f.GPUs, shownNames))
+		if len(f.GPUs) > 0 {
+			t.Line(10, "", namedThings("GPU", f.GPUs))
 		}
 		for _, e := range f.Evidence[:min(len(f.Evidence), shownEvidence)] {
 			t.Line(10, "- ", e)
@@ -245,16 +234,16 @@ func (t *textPage) stalls(all []spec.Stall) {
 	t.Title("Stalls")
 	var rows []layout.Row
 	for _, s := range all[:min(len(all), shownStalls)] {
-		who, lasted := "the fleet", optional(&s.Seconds)+" s"
+		who, lasted := "the fleet", secondsOf(s.Seconds)
 		if s.Worker != "" {
 			who = s.Worker
 		}
 		if s.Open {
 			lasted += ", to the end"
 		}
-		rows = append(rows, layout.Row{Cells: []string{strconv.Itoa(s.Episode), optional(&s.At) + " s", lasted, who, s.GPU, strings.Join(s.By, ", ")}})
+		rows = append(rows, layout.Row{Cells: []string{strconv.Itoa(s.Episode), secondsOf(s.At), lasted, who, s.GPU, strings.Join(s.By, ", ")}})
 	}
-	t.Table([]layout.Column{{Head: "episode", Right: true}, {Head: "at", Right: true}, {Head: "lasted"}, {Head: "worker"}, {Head: "GPU"}, {Head: "seen by"}}, rows)
+	t.Table([]layout.Column{{Head: "episode", Right: true}, {Head: "into it", Right: true}, {Head: "lasted"}, {Head: "worker"}, {Head: "GPU"}, {Head: "seen by"}}, rows)
 	t.more(2, len(all)-shownStalls)
 }
 
@@ -327,33 +316,4 @@ func (t *textPage) notes(lists ...[]string) {
 	for _, n := range all {
 		t.Line(2, "- ", n)
 	}
-}
-
-// optional is a number that may not have been measured.
-func optional(v *float64) string {
-	switch {
-	case v == nil || math.IsNaN(*v):
-		return "not measured"
-	case math.IsInf(*v, 0):
-		return "infinite"
-	}
-	return layout.Number(*v)
-}
-
-func count[N int | int64](n N) string { return layout.Number(float64(n)) }
-
-// interval is one that may be open at an end.
-func interval(low, high *float64) string { return intervalOf(low, high, optional) }
-
-func intervalOf(low, high *float64, text func(*float64) string) string {
-	known := func(v *float64) bool { return v != nil && !math.IsNaN(*v) && !math.IsInf(*v, 0) }
-	switch {
-	case known(low) && known(high):
-		return text(low) + " to " + text(high)
-	case known(low):
-		return "from " + text(low)
-	case known(high):
-		return "up to " + text(high)
-	}
-	return ""
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"aicr/internal/report/layout"
@@ -10,7 +9,8 @@ import (
 )
 
 // comparison tells of two runs.
-func (t *textPage) comparison(c *spec.Comparison) {
+func (t *textPage) comparison(r *spec.Report) {
+	c := r.Comparison
 	t.Line(0, t.comparedColour(c.Says)(word(strings.ToUpper(c.Says)))+"  ", comparedReason(c))
 	if len(c.Figures) > 0 {
 		t.Blank()
@@ -27,8 +27,11 @@ func (t *textPage) comparison(c *spec.Comparison) {
 			layout.Plural(s.Episodes, "episode"), layout.Loaded(s.LoadedS), layout.Plural(s.Stalls, "stall")))
 	}
 	t.Line(2, "", fmt.Sprintf("the intervals hold together with %s %%, each with %s %%", percent(c.Together), percent(c.Each)))
-	if len(c.Runs) == 2 {
-		t.Line(2, "", "see them with: aicr report "+layout.Quoted(c.Runs[0].Run)+" "+layout.Quoted(c.Runs[1].Run)+" --report html=report.html")
+	if r.Judge != "" {
+		t.Line(2, "", "compare them again with: "+r.Judge)
+	}
+	if r.Page != "" {
+		t.Line(2, "", "see them with: "+r.Page)
 	}
 	t.notes(c.Notes)
 }
@@ -59,7 +62,7 @@ func (t *textPage) comparedColour(says string) func(string) string {
 func percent(share float64) string { return fmt.Sprintf("%.3g", 100*share) }
 
 func ratioText(v *float64) string {
-	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
+	if measured(v) == nil {
 		return "none"
 	}
 	if *v >= 1e6 {

@@ -60,7 +60,7 @@ func textReports() map[string]*spec.Report {
 		Verdict: spec.Fail, Reason: "GPU GPU-0a of worker 2 has an error that ends it", Profile: spec.ProfileQuick, Episodes: 2, LoadedS: 100,
 		Ledgers: ledgers(spec.Fail, spec.Pass, spec.Inconclusive),
 		Findings: []spec.Finding{{ID: "gpu/error", Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh, Workers: []string{"2"}, GPUs: []string{"GPU-0a"},
-			Summary: "GPU GPU-0a of worker 2 has an error that ends it", Evidence: []string{"XID 79 in episode 1"}, Advice: []string{"drain its node: kubectl drain NODE"}}},
+			Summary: "GPU GPU-0a of worker 2 has an error that ends it", Evidence: []string{"XID 79 in episode 1"}, Advice: []string{"drain its node: `kubectl drain NODE`"}}},
 	}}
 	all["fail-capability"] = &spec.Report{Run: of, Kept: "today", Verdict: &spec.Verdict{
 		Verdict: spec.Fail, Reason: "the fleet is slow", Profile: spec.ProfileStandard, Episodes: 3, LoadedS: 150, Ledgers: ledgers(spec.Pass, spec.Fail, spec.Pass),
@@ -134,32 +134,27 @@ func textReports() map[string]*spec.Report {
 				{Low: 1, High: -1}, {Low: math.NaN(), High: 3, Values: []float64{math.Inf(1)}}},
 		}}
 
-	bench := &spec.Bench{Target: spec.BenchTarget{URL: "http://localhost:8000", Model: "org/model-8b"}, Command: "aicr bench --url=http://localhost:8000 --concurrency=64",
-		Requests: spec.BenchRequests{Sent: 1000, Served: 990, Failed: 10, Interrupted: 2, Unsent: 3, Failures: []spec.BenchFailure{{Class: "status", Status: 500, Message: "internal error", Count: 10}}},
-		Figures: []spec.BenchFigure{
-			{Name: "output tokens", Unit: "tokens/s", Mean: f(12345.6)},
-			{Name: "goodput", Unit: "requests/s"},
-			{Name: "ttft", Unit: "ms", N: 990, Mean: f(51.2), P50: f(48.9), P99: f(120.5), Max: f(301), WithFailures: map[string]any{"p50": 49.1, "p99": "inf"}},
-			{Name: "itl", Unit: "ms", N: 989, Mean: f(8.1), P50: f(8), Max: f(44)},
-		},
-		Sentinel: []spec.BenchFigure{{Name: "ttft", Unit: "ms", N: 50, Mean: f(50), P50: f(50), P99: f(99), Max: f(100)}},
-		Client:   spec.BenchClient{Valid: false, InFlightAsked: 64, InFlight: f(61.3), SendLateness: spec.BenchSpread{N: 1000, P99: 12.5}, Reasons: []spec.BenchReason{{ID: "late", Text: "sends were late", Hint: "give it more CPU"}}},
-		Notes:    []string{"the server counts no prompt tokens"}, Files: []string{"out/profile.json"},
+	for _, r := range all {
+		if r.Kept != "" {
+			r.Judge, r.Page = "aicr judge "+layout.Quoted(r.Kept), "aicr report "+layout.Quoted(r.Kept)+" --report html=report.html"
+		}
+		if r.Verdict.Plan != "" {
+			r.Judge += " --profile quick"
+		}
 	}
-	for i := range 128 {
-		bench.Workers = append(bench.Workers, spec.BenchWorker{Worker: fmt.Sprintf("w-%d", i), Requests: 8, Tokens: int64(1000 - i), Share: 1. / 128, TTFT50MS: f(50), MaxGapMS: 12.5})
-	}
-	all["bench"] = &spec.Report{Bench: bench, Verdict: &spec.Verdict{Verdict: spec.Invalid, Reason: "the client was the limit"}}
-	all["bench-empty"] = &spec.Report{Bench: &spec.Bench{Client: spec.BenchClient{Valid: true}, Workers: []spec.BenchWorker{{Worker: "0"}}}, Verdict: &spec.Verdict{Verdict: spec.Pass, Reason: "served"}}
+
+	maps.Copy(all, benchReports())
 
 	compared := func(says, first, second string) *spec.Report {
-		return &spec.Report{Comparison: &spec.Comparison{Says: says, Reason: "worse in throughput", Together: 0.95, Each: 0.9875,
-			Runs: []spec.Side{{Run: first, Verdict: spec.Pass, Episodes: 5, LoadedS: 250}, {Run: second, Verdict: spec.Fail, Episodes: 1, LoadedS: 50, Stalls: 1}},
-			Figures: []spec.Compared{
-				{Name: "throughput", Unit: "tokens/s", First: f(68689), Second: f(60000), Ratio: f(0.873), Low: f(0.8), High: f(0.95), Says: spec.IsWorse},
-				{Name: "stalls", Unit: "a loaded minute", First: f(0), Second: f(0.11), Low: f(0.003), Says: spec.CannotTell},
-				{Name: "ttft p99", Unit: "ms", Second: f(55), Says: spec.CannotTell},
-			}, Notes: []string{"episodes of two runs are not interleaved"}}}
+		return &spec.Report{Judge: "aicr judge " + layout.Quoted(first) + " " + layout.Quoted(second),
+			Page: "aicr report " + layout.Quoted(first) + " " + layout.Quoted(second) + " --report html=report.html",
+			Comparison: &spec.Comparison{Says: says, Reason: "worse in throughput", Together: 0.95, Each: 0.9875,
+				Runs: []spec.Side{{Run: first, Verdict: spec.Pass, Episodes: 5, LoadedS: 250}, {Run: second, Verdict: spec.Fail, Episodes: 1, LoadedS: 50, Stalls: 1}},
+				Figures: []spec.Compared{
+					{Name: "throughput", Unit: "tokens/s", First: f(68689), Second: f(60000), Ratio: f(0.873), Low: f(0.8), High: f(0.95), Says: spec.IsWorse},
+					{Name: "stalls", Unit: "a loaded minute", First: f(0), Second: f(0.11), Low: f(0.003), Says: spec.CannotTell},
+					{Name: "ttft p99", Unit: "ms", Second: f(55), Says: spec.CannotTell},
+				}, Notes: []string{"episodes of two runs are not interleaved"}}}
 	}
 	all["comparison"] = compared(spec.IsWorse, "before", "after")
 	all["comparison-hostile"] = compared(spec.CannotTell, "runs/"+strings.Repeat("工", 400), evil)
@@ -227,7 +222,7 @@ func TestAnyReportHasAText(t *testing.T) {
 	config := rapid.MakeConfig{
 		Kinds: map[reflect.Kind]*rapid.Generator[any]{reflect.String: texts, reflect.Float64: numbers},
 		Types: map[reflect.Type]*rapid.Generator[any]{
-			reflect.TypeFor[map[string]any](): rapid.SampledFrom([]map[string]any{nil, {}, {"p50": "inf", "p99": 3.5}, {"p50": math.NaN(), "p99": true}}).AsAny(),
+			reflect.TypeFor[map[string]any](): rapid.SampledFrom([]map[string]any{nil, {}, {"p50": "inf", "p99": 3.5}, {"p50": math.NaN(), "p90": 1e300, "p99": true}}).AsAny(),
 		},
 		Fields: map[reflect.Type]map[string]*rapid.Generator[any]{
 			reflect.TypeFor[spec.Verdict]():    {"Verdict": state(spec.Pass, spec.Fail, spec.Inconclusive, spec.Invalid, spec.Skip)},
@@ -258,11 +253,12 @@ func TestAnyReportHasAText(t *testing.T) {
 }
 
 // TestAReportInASCIIHasATextInASCII but for the bar of a walk, which has its numbers
-// beside it: a log may know no more.
+// beside it: a log may know no more. A bench has its own signs, with a word or a number
+// beside each.
 func TestAReportInASCIIHasATextInASCII(t *testing.T) {
 	reports := textReports()
 	for _, name := range slices.Sorted(maps.Keys(reports)) {
-		if strings.Contains(name, "hostile") {
+		if strings.Contains(name, "hostile") || reports[name].Bench != nil {
 			continue
 		}
 		for line := range strings.Lines(textOf(t, reports[name], layout.Palette{})) {

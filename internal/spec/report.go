@@ -12,6 +12,8 @@ import (
 type Report struct {
 	Run     Run
 	Kept    string   // the run's folder, as the user names it; "": it was not kept
+	Judge   string   // the command that judges the record as it is told here; "": it was not kept
+	Page    string   // the command that makes a page of it
 	Plan    *Plan    // nil of a bench
 	Verdict *Verdict // always there; that of a bench says what it can
 	Trend   *Trend   // beside the verdict, and no part of it; may be nil
@@ -34,6 +36,12 @@ type Report struct {
 	// this is the second. Both are nil where there is one run.
 	Against    *Report
 	Comparison *Comparison
+}
+
+// Unended reports whether a run's record has a start and no end: it was killed, or it
+// still runs. Of a run that was not kept nobody writes down the end.
+func (r *Report) Unended() bool {
+	return r.Bench == nil && r.Kept != "" && r.Run.Start != "" && r.Run.End == ""
 }
 
 // RequestOf is a request of an episode. It is good until the next one is asked for.

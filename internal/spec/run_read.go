@@ -293,10 +293,10 @@ func disagreement(number int, agree func(*document)) error {
 type requestSums struct{ closed, sentinel RequestCounts }
 
 func (c *requestSums) add(q *Request) {
-	if q.Lane == laneSentinel {
-		c.sentinel.add(q)
+	if q.Lane == LaneSentinel {
+		c.sentinel.Add(q)
 	} else {
-		c.closed.add(q)
+		c.closed.Add(q)
 	}
 }
 
@@ -327,31 +327,6 @@ func (found sampleSums) agree(d *document, e *Episode) {
 			d.wrong("samples", fmt.Sprintf("says %d samples of the %s, %d of them missing; series.jsonl has %d and %d",
 				said[source].Expected, source, said[source].Missing, found[source].Expected, found[source].Missing), "")
 		}
-	}
-}
-
-const (
-	laneClosed       = "closed"
-	laneSentinel     = "sentinel"
-	classOK          = "ok"
-	classInterrupted = "interrupted"
-)
-
-// add counts how a request ended. One that was answered without a token was not
-// served, whatever its class says.
-func (c *RequestCounts) add(q *Request) {
-	if c.Classes == nil {
-		c.Classes = map[string]int{}
-	}
-	c.Sent++
-	c.Classes[q.Class]++
-	switch {
-	case q.Class == classOK && q.First > 0 && q.Tokens > 0:
-		c.Served++
-	case q.Class == classInterrupted:
-		c.Interrupted++
-	default:
-		c.Failed++
 	}
 }
 
@@ -388,7 +363,7 @@ func (q *Request) wrong() string {
 	switch {
 	case q.Seq < 0:
 		return "seq"
-	case q.Lane != laneClosed && q.Lane != laneSentinel:
+	case q.Lane != LaneClosed && q.Lane != LaneSentinel:
 		return "lane"
 	case !slices.Contains(phases(), q.Phase):
 		return "phase"
@@ -420,7 +395,7 @@ func (q *Request) wrong() string {
 	return ""
 }
 
-func phases() []string { return []string{"ramp", "steady", "drain"} }
+func phases() []string { return []string{PhaseRamp, PhaseSteady, PhaseDrain} }
 
 // closeLook decodes a line of requests.jsonl and says what is wrong with it.
 func closeLook(line []byte, number int, q *Request) *document {
@@ -431,7 +406,7 @@ func closeLook(line []byte, number int, q *Request) *document {
 	switch field := q.wrong(); field {
 	case "":
 	case "lane":
-		d.word(field, q.Lane, []string{laneClosed, laneSentinel})
+		d.word(field, q.Lane, []string{LaneClosed, LaneSentinel})
 	case "phase":
 		d.word(field, q.Phase, phases())
 	case "class":

@@ -25,45 +25,43 @@ func (r *RecordedRun) Summary(number int) (*Episode, error) {
 // alone, and what came before it is not to be believed: it is what Episode says of the
 // same files.
 func (r *RecordedRun) Requests(number int) iter.Seq2[*Request, error] {
-	return func(yield func(*Request, error) bool) {
-		e, err := r.Summary(number)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		var sums requestSums
-		for q, err := range requestsFile(r.files, number).all() {
-			if err == nil {
-				sums.add(q)
-			}
-			if !yield(q, err) || err != nil {
-				return
-			}
-		}
-		if err := disagreement(number, func(d *document) { sums.agree(d, e) }); err != nil {
-			yield(nil, err)
-		}
-	}
+	return streamed(r, number, func(*Episode) (*lineFile[Request], sums[Request]) {
+		return requestsFile(r.files, number), &requestSums{}
+	})
 }
 
 // Samples gives the samples of one of Numbers, as Requests gives its requests.
 func (r *RecordedRun) Samples(number int) iter.Seq2[*Sample, error] {
-	return func(yield func(*Sample, error) bool) {
+	return streamed(r, number, func(e *Episode) (*lineFile[Sample], sums[Sample]) {
+		return seriesFile(r.files, number, len(e.Samples) == 0), sampleSums{}
+	})
+}
+
+// sums is what an episode says that the values of a file add up to.
+type sums[T any] interface {
+	add(v *T)
+	agree(d *document, e *Episode)
+}
+
+// streamed gives the values of an episode's file, and then where the episode sums them
+// up otherwise.
+func streamed[T any](r *RecordedRun, number int, of func(*Episode) (*lineFile[T], sums[T])) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
 		e, err := r.Summary(number)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		sums := sampleSums{}
-		for s, err := range seriesFile(r.files, number, len(e.Samples) == 0).all() {
+		file, found := of(e)
+		for v, err := range file.all() {
 			if err == nil {
-				sums.add(s)
+				found.add(v)
 			}
-			if !yield(s, err) || err != nil {
+			if !yield(v, err) || err != nil {
 				return
 			}
 		}
-		if err := disagreement(number, func(d *document) { sums.agree(d, e) }); err != nil {
+		if err := disagreement(number, func(d *document) { found.agree(d, e) }); err != nil {
 			yield(nil, err)
 		}
 	}
@@ -180,6 +178,8 @@ func (f *lineFile[T]) read(in *lines, work, order chan<- *batch[T], done <-chan 
 		b.unread = t.mistakes
 		select {
 		case order <- b:
+			// A parser takes what comes and waits for nobody, since parsed has room for
+			// one: there is soon room here, though nobody read order any more.
 			work <- b
 		case <-stop:
 			return

@@ -1,5 +1,7 @@
 package spec
 
+import "math"
+
 // VerdictSchema names the shape of Verdict.
 const VerdictSchema = "aicr.run/verdict/v1alpha1"
 
@@ -56,6 +58,15 @@ type Expected struct {
 	Unit      string   `json:"unit"`
 	State     State    `json:"state"`
 	Note      string   `json:"note,omitempty"`
+}
+
+// Judged is what an expectation came to. One that was not measured did not pass,
+// whatever is said of it.
+func (e *Expected) Judged() State {
+	if e.State == Pass && (e.Value == nil || math.IsNaN(*e.Value) || math.IsInf(*e.Value, 0)) {
+		return NotJudged
+	}
+	return e.State
 }
 
 // Figure is a number with its sample size and its interval. Which interval it is

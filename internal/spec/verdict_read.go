@@ -26,20 +26,63 @@ func (r *RecordedRun) Verdict() (*Verdict, error) {
 		d.state(join(element("ledgers", i), "state"), l.State, ledgerStates())
 	}
 	for i, e := range v.Expectations {
-		d.state(join(element("expectations", i), "state"), e.State, append(verdicts(), NotJudged))
+		at := join(element("expectations", i), "state")
+		d.state(at, e.State, append(verdicts(), NotJudged))
+		if e.State != e.Judged() {
+			d.wrong(at, "a PASS without a value", "what was not measured is NOT JUDGED")
+		}
 	}
 	for i, f := range v.Findings {
 		d.word(join(element("findings", i), "severity"), f.Severity, []string{SeverityFail, SeverityInvalid, SeverityNote})
 	}
-	if d.sound("ledgers") && len(v.Ledgers) == 0 {
-		d.wrong("ledgers", "there is none", "a verdict has three")
-	}
-	for i, s := range v.Stalls {
-		if !slices.Contains(r.numbers, s.Episode) {
-			d.wrong(join(element("stalls", i), "episode"), fmt.Sprintf("there is no episode %d", s.Episode), "an episode was taken away, or the verdict is another run's")
-		}
+	if len(d.mistakes) == 0 {
+		d.holdVerdict(v, r.numbers)
 	}
 	return v, d.in(name)
+}
+
+// holdVerdict holds a verdict against itself and against the episodes that there are:
+// it may be another run's, or somebody's wish.
+func (d *document) holdVerdict(v *Verdict, episodes []int) {
+	const another = "an episode was taken away, or the verdict is another run's: aicr judge says what the record means"
+	var names []string
+	has := map[State]bool{}
+	for _, l := range v.Ledgers {
+		names = append(names, l.Name)
+		has[l.State] = true
+	}
+	if want := []string{Integrity, Capability, Stability}; !slices.Equal(names, want) {
+		d.wrong("ledgers", fmt.Sprintf("are %v", names), fmt.Sprintf("a verdict has %v, in this order", want))
+	}
+	switch {
+	case v.Verdict == Pass && (!has[Pass] || has[Fail] || has[Inconclusive]):
+		d.wrong("verdict", "is PASS, and its ledgers are not", "")
+	case v.Verdict == Fail && !has[Fail]:
+		d.wrong("verdict", "is FAIL, and none of its ledgers is", "")
+	case v.Verdict == Pass && v.Episodes == 0:
+		d.wrong("verdict", "is PASS of no episode", "")
+	}
+	there := func(path string, number int) {
+		if !slices.Contains(episodes, number) {
+			d.wrong(path, fmt.Sprintf("there is no episode %d", number), another)
+		}
+	}
+	counted := 0
+	for i, p := range v.Parts {
+		there(join(element("parts", i), "episode"), p.Episode)
+		if p.Counted {
+			counted++
+		}
+	}
+	for i, s := range v.Stalls {
+		there(join(element("stalls", i), "episode"), s.Episode)
+	}
+	if v.Episodes != counted {
+		d.wrong("episodes", fmt.Sprintf("says %d, and %d of the parts counted", v.Episodes, counted), another)
+	}
+	if !(v.LoadedS >= 0) {
+		d.wrong("loadedSeconds", fmt.Sprintf("%g cannot be", v.LoadedS), "")
+	}
 }
 
 func (d *document) state(path string, s State, known []State) {

@@ -69,7 +69,8 @@ func ClopperPearson(k, n int, confidence float64) (low, high float64) {
 
 // GammaRate is what n events in a time t say of a Poisson rate, when nothing was
 // known before (Jeffreys' prior): mean and central interval of the posterior
-// Gamma(n+½, t). N need not be whole. All three are NaN when n is negative, t not
+// Gamma(n+½, t), whose lower end is 0 where there was no event: nothing speaks against
+// a rate of 0 then. N need not be whole. All three are NaN when n is negative, t not
 // above 0, either infinite or no number; the bounds also when the confidence does
 // not lie between 0 and 1.
 func GammaRate(n, t, confidence float64) (mean, low, high float64) {
@@ -82,5 +83,8 @@ func GammaRate(n, t, confidence float64) (mean, low, high float64) {
 	}
 	rate := distuv.Gamma{Alpha: n + 0.5, Beta: t}
 	tail := float64((1 - confidence) / 2)
-	return mean, settled(rate.Quantile(tail)), settled(rate.Quantile(1 - tail))
+	if n > 0 {
+		low = settled(rate.Quantile(tail))
+	}
+	return mean, low, settled(rate.Quantile(1 - tail))
 }

@@ -194,7 +194,7 @@ func arrows(t *testing.T, p *tab, selector string) (wrong []string) {
 	p.press(t, kb.ArrowLeft)
 	left := cursors(t, p)
 	wrong = append(wrong, apart(right)...)
-	for i := range right {
+	for i := range before { // a plot that was drawn meanwhile comes after those
 		if before[i].At == nil || right[i].At == nil || left[i].At == nil {
 			continue // told already
 		}
@@ -413,7 +413,7 @@ func inert(t *testing.T, p *tab, model string, workers []string) (wrong []string
 // is missing.
 func readable(t *testing.T, p *tab, v verdict) (wrong []string) {
 	t.Helper()
-	flat := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	flat := func(s string) string { return strings.Join(strings.Fields(strings.ReplaceAll(s, "`", "")), " ") }
 	text := flat(ask[string](t, p, `document.body.innerText`))
 	must := func(what, word string) {
 		if !strings.Contains(strings.ToLower(text), strings.ToLower(flat(word))) {

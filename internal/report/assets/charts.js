@@ -10,7 +10,7 @@
   const root = document.documentElement;
   const boxes = [...document.querySelectorAll(".plot[data-plot]")];
   const drawn = new Map(); // box -> {box, kind, picture, plot, keys, note, near}
-  window.aicrPlots = [];
+  window.aicrPlots = []; // for the browser tests: nothing here reads it
 
   // ---- the data and the view ----
 
@@ -139,6 +139,13 @@
     return e;
   }
 
+  function svg(tag, attributes, ...inside) {
+    const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+    e.append(...inside);
+    return e;
+  }
+
   // ---- what is drawn around the lines ----
   // Sizes are those of the canvas; px is one of the page's pixels.
 
@@ -233,16 +240,21 @@
       ctx.fillStyle = colour("stall");
       ctx.fillRect(x, b.top, w, 3 * px);
     }, 3);
-    let free = 0; // where the next word may begin
+    let free = u.bbox.left; // where the next word may begin
     shade(u, spans, (ctx, x, w, b, px, s) => {
       ctx.font = font(11 * px, "600");
       ctx.textAlign = "left";
       ctx.textBaseline = "top";
-      const word = `stall ${length(s)}${s.open ? ", not over" : ""}`, wide = ctx.measureText(word).width;
-      const end = b.left + b.width, inside = Math.max(x, b.left) + 5 * px;
-      const at = inside + wide < Math.min(x + w, end) ? inside // in it, or right or left of it
-        : x + w + 5 * px + wide < end ? x + w + 5 * px : x - 5 * px - wide;
-      if (at < free) return;
+      const end = b.left + b.width, words = [`stall ${length(s)}${s.open ? ", not over" : ""}`, length(s)];
+      const fits = words.flatMap((word) => { // in it, or right or left of it
+        const wide = ctx.measureText(word).width, inside = Math.max(x, b.left) + 5 * px;
+        const right = Math.max(x + w + 5 * px, free), places = [x - 5 * px - wide];
+        if (right < x + w + 20 * px) places.unshift(right);
+        if (inside + wide < x + w) places.unshift(inside);
+        return places.filter((at) => at >= free && at + wide < end).map((at) => ({ word, wide, at }));
+      });
+      if (!fits.length) return;
+      const { word, wide, at } = fits[0];
       const tag = [at - 3 * px, b.top + 5 * px, wide + 6 * px, 15 * px];
       ctx.fillStyle = colour("panel", 0.92);
       ctx.strokeStyle = colour("stall");
@@ -252,6 +264,22 @@
       ctx.fillText(word, at, b.top + 7.5 * px);
       free = at + wide + 9 * px;
     }, 3);
+  }
+
+  // Of the whole fleet's stalls every lane has its part: lighter, without hatch, and tagged.
+  function fleetStallsUnder(u, spans) {
+    shade(u, spans, fill(colour("stall", 0.1)), 2);
+  }
+
+  function fleetStallsOver(u, spans, low) {
+    shade(u, spans, (ctx, x, w, b, px, s) => {
+      for (const edge of [x, x + w]) line(ctx, edge, b.top, b.top + b.height, colour("stall", 0.7), px, [3 * px, 3 * px]);
+      ctx.font = font(10 * px);
+      ctx.textAlign = "center";
+      ctx.textBaseline = "top";
+      const word = low ? "" : ["fleet " + length(s), "fleet"].find((word) => ctx.measureText(word).width < w - 4 * px);
+      if (word) label(ctx, word, x + w / 2, b.top + 5 * px, "stall", px);
+    }, 2);
   }
 
   // Of a silent stretch nobody could tell anything.
@@ -325,7 +353,7 @@
   // Many workers have low lanes. The first, and those that a finding names, stay high.
   const laneBoxes = boxes.filter((b) => b.dataset.plot === "lane");
   const named = (box) => list(lanes[box.dataset.lane]?.findings).length > 0;
-  const isLow = (box) => lanes.length > 16 && box !== laneBoxes[0] && !(named(box) && laneBoxes.indexOf(box) < 8);
+  const isLow = (box) => box.closest(".compact") && box !== laneBoxes[0] && !(named(box) && laneBoxes.indexOf(box) < 8);
   const hasTime = (box) => (named(box) && !isLow(box)) || box === laneBoxes[0] || box === laneBoxes.at(-1);
   const laneHeight = (box) => (isLow(box) ? 42 : 108) + (hasTime(box) ? axisHeight : 0);
 
@@ -342,7 +370,7 @@
       series("GPU power", "power", l.powerT, l.power, { scale: "power", fill: 0.22, say: (x) => number(x) + " W" }),
     ];
     if (!lines.some((s) => s.measured) && !list(l.silent).length) return "Nothing was measured of this worker.";
-    const mine = marks.filter((m) => m.worker && m.worker === l.worker);
+    const mine = marks.filter((m) => m.worker && m.worker === l.worker), all = list(data.fleet?.stalls);
     const three = (most) => ({ splits: () => (most / 2 === Math.round(most / 2) ? [0, most / 2, most] : [0, most]) });
     return {
       series: lines, time: true, marks: mine, low, height: laneHeight(box),
@@ -352,11 +380,11 @@
         axis("queue", { ...three(tops.queue), stroke: () => colour("run") }),
         rightAxis("rate", "rate", three(tops.rate)),
       ])],
-      under: (u) => { episodesUnder(u); silence(u, l.silent, low); stallsUnder(u, l.stalls); },
-      over: (u) => { if (strip) powerStrip(u, low); stallsOver(u, l.stalls); flags(u, mine); },
+      under: (u) => { episodesUnder(u); silence(u, l.silent, low); fleetStallsUnder(u, all); stallsUnder(u, l.stalls); },
+      over: (u) => { if (strip) powerStrip(u, low); fleetStallsOver(u, all, low); stallsOver(u, l.stalls); flags(u, mine); },
       state: (x) => {
-        const stall = within(l.stalls, x), silent = within(l.silent, x);
-        return stall ? "stalled " + length(stall) : silent ? "no data " + length(silent) : "";
+        const stall = within(l.stalls, x), fleet = within(all, x), silent = within(l.silent, x);
+        return stall ? "stalled " + length(stall) : fleet ? "stalled with the fleet " + length(fleet) : silent ? "no data " + length(silent) : "";
       },
     };
   }
@@ -377,10 +405,10 @@
 
   // ofEach makes the same line of each run: alone in its own ink; of two in theirs, the
   // first dashed, so that colour is not all that tells them apart.
-  function ofEach(name, ink, field, more = {}) {
-    return runs.map((run, i) => {
+  function ofEach(name, ink, field, more, dash = [6, 4]) {
+    return runs.map((run) => {
       const f = run.fleet || {};
-      return two ? series(`${name}, ${run.ink}`, run.ink, f.t, f[field], { ...more, dash: i === 0 ? [6, 4] : undefined })
+      return two ? series(`${name}, ${run.ink}`, run.ink, f.t, f[field], { ...more, dash: run.ink === "first" ? dash : undefined })
         : series(name, ink, f.t, f[field], more);
     });
   }
@@ -415,7 +443,7 @@
 
   function ttft() {
     const say = (x) => number(x) + " ms";
-    const lines = [...ofEach("TTFT p50", "run", "ttft50", { say, width: 2.25 }), ...ofEach("TTFT p99", "wait", "ttft99", { say, width: 1.25 })];
+    const lines = [...ofEach("TTFT p50", "run", "ttft50", { say, width: 2.5 }), ...ofEach("TTFT p99", "wait", "ttft99", { say, width: 1.25 }, [2, 3])];
     const all = lines.flatMap((s) => list(s.v).filter((x) => x > 0));
     const low = all.reduce((a, b) => Math.min(a, b), Infinity), high = highest([all]), log = high > 20 * low;
     if (log) lines.forEach((s) => (s.least = low)); // a log scale has no zero
@@ -473,22 +501,24 @@
     };
   }
 
-  // Percentiles are lines with their names above the plot, each in the first row that has room.
+  // Percentiles are lines with their names above the plot, each in the first row that has
+  // room, and from which its line meets no name on its way down.
   function percentiles(u, points, rows) {
     const { ctx, bbox: b } = u, px = uPlot.pxRatio, taken = Array(rows).fill(0);
     ctx.save();
     ctx.font = font(11 * px);
     ctx.textAlign = "left";
     ctx.textBaseline = "middle";
-    for (const p of points) {
+    const labels = points.map((p) => {
       const x = u.valToPos(p.at, "x", true), wide = ctx.measureText(p.text).width + 5 * px;
       const from = x + wide > b.left + b.width + 10 * px ? x - wide : x + 5 * px;
-      const row = Math.max(0, taken.findIndex((end) => end < from));
+      const row = taken.findLastIndex((end) => end > Math.min(from, x - 3 * px)) + 1;
       taken[row] = from + wide;
       const y = b.top - (rows - row - 0.5) * 14 * px;
       line(ctx, x, y - 5 * px, b.top + b.height, colour(p.ink, 0.85), 1.5 * px, p.dashed ? [5 * px, 4 * px] : []);
-      label(ctx, p.text, from, y, p.ink, px);
-    }
+      return () => label(ctx, p.text, from, y, p.ink, px);
+    });
+    labels.forEach((write) => write()); // over all lines
     ctx.restore();
   }
 
@@ -578,8 +608,16 @@
 
   // ---- legends, and what they say at the cursor ----
 
+  // swatch is a piece of a line as it is drawn: as wide, as dashed, as filled.
+  function swatch(s) {
+    const at = s.fill ? 1 : 5, all = svg("svg", { class: "swatch", viewBox: "0 0 18 10" });
+    all.style.color = `var(--${s.ink})`;
+    if (s.fill) all.append(svg("path", { d: "M0 1H18V10H0z", fill: "currentColor", "fill-opacity": 0.3 }));
+    all.append(svg("path", { d: `M0 ${at}H18`, stroke: "currentColor", "stroke-width": s.width, "stroke-dasharray": list(s.dash).join(" ") }));
+    return all;
+  }
+
   function legend(box, p) {
-    const swatch = (className, ink) => Object.assign(element("i", "plot-swatch " + className), { style: ink && `color: var(--${ink})` });
     const keys = { all: element("div", p.low ? "plot-legend plot-over" : "plot-legend"), when: element("b", ""), state: element("b", "plot-state") };
     keys.when.style.minWidth = p.when ? "9em" : "4em";
     keys.values = p.series.map((s) => {
@@ -588,8 +626,8 @@
       return value;
     });
     keys.all.append(
-      ...p.series.map((s, i) => element("span", "plot-key", swatch(s.dash ? "dashed" : s.fill ? "area" : "", s.ink), s.name, " ", keys.values[i])),
-      ...list(p.also).map(([className, words]) => element("span", "plot-key", swatch(className, ""), words)),
+      ...p.series.map((s, i) => element("span", "plot-key", swatch(s), s.name, " ", keys.values[i])),
+      ...list(p.also).map(([key, words]) => element("span", "plot-key", svg("svg", { class: "swatch" }, svg("use", { href: "#key-" + key })), words)),
       ...(p.remark ? [element("span", "plot-key", p.remark)] : []),
       element("span", "plot-key plot-at", keys.state, " ", keys.when));
     box.append(keys.all);
@@ -631,7 +669,7 @@
 
   // ---- zoom, keys and touch ----
 
-  const reset = element("button", "plot-reset"), voice = element("div", "plot-voice");
+  const reset = element("button", "plot-reset"), voice = element("div", "hidden");
   reset.type = "button";
   reset.hidden = true;
   reset.addEventListener("click", () => zoom(whole.min, whole.max));
@@ -690,47 +728,9 @@
     });
   }
 
-  // ---- the looks of what this file makes; page.css may say otherwise ----
-
-  const looks = `
-    :where(.plot) { position: relative; min-width: 0; }
-    :where(.plot-legend) { position: relative; display: flex; flex-wrap: wrap; gap: 0 1.1em; font-size: 12px; line-height: 18px; min-height: 18px; color: var(--muted); font-variant-numeric: tabular-nums; }
-    :where(.plot-legend b) { color: var(--ink); font-weight: 600; }
-    :where(.plot-legend b) { display: inline-block; }
-    :where(.plot-at) { margin-left: auto; text-align: right; }
-    :where(.plot-legend .plot-state) { color: var(--stall); }
-    @media (max-width: 700px) { :where(.plot-state) { position: absolute; z-index: 2; right: 0; top: 100%; background: var(--panel); } }
-    :where(.plot-key) { max-width: 100%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-    :where(.plot-swatch) { display: inline-block; width: 16px; margin-right: .4em; vertical-align: middle; border-top: 3px solid currentColor; }
-    :where(.plot-swatch.dashed) { border-top-style: dashed; }
-    :where(.plot-swatch.area) { height: 10px; background: color-mix(in srgb, currentColor 30%, transparent); }
-    :where(.plot-swatch.ramp) { height: 10px; border: 0; background: repeating-linear-gradient(135deg, var(--muted) 0 1px, transparent 1px 4px); }
-    :where(.plot-swatch.stall) { height: 10px; border: 1px solid var(--stall); background: repeating-linear-gradient(135deg, var(--stall) 0 1.5px, transparent 1.5px 5px); }
-    :where(.plot-swatch.cut) { width: 0; height: 12px; border: 0; border-left: 2px dashed var(--ink); }
-    :where(.plot-swatch.flag) { width: 0; border: 4px solid transparent; border-left: 7px solid var(--note); border-right: 0; }
-    :where(.plot-over) { display: none; position: absolute; z-index: 2; top: 1px; right: 56px; padding: 0 .5em; font-size: 11px; line-height: 16px; background: color-mix(in srgb, var(--panel) 88%, transparent); pointer-events: none; }
-    :where(.plot-over.left) { right: auto; left: 56px; }
-    :where(.plot-over.on) { display: flex; }
-    :where(.plot-note) { position: absolute; z-index: 3; top: 4px; max-width: min(26em, 70%); padding: .3em .6em; font-size: 12px; line-height: 1.35; color: var(--ink); background: var(--panel); border: 1px solid var(--note); border-radius: 4px; overflow-wrap: anywhere; pointer-events: none; }
-    :where(.plot-none) { margin: 0; padding: .5em 0; font-size: 13px; color: var(--muted); }
-    :where(.plot-reset) { position: fixed; z-index: 5; right: 16px; bottom: 16px; padding: .5em .9em; font: inherit; font-size: 14px; color: var(--paper); background: var(--ink); border: 0; border-radius: 6px; cursor: pointer; }
-    :where(.plot-reset[hidden]) { display: none; }
-    :where(.plot-voice) { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-    .plot .u-hz .u-cursor-x { border-right: 1px solid var(--ink); opacity: .6; }
-    .plot .u-select { background: color-mix(in srgb, var(--ink) 12%, transparent); }
-    @media print {
-      .plot-reset, .plot-voice, .plot-note, .plot-over, .plot .u-cursor-x, .plot .u-cursor-pt { display: none !important; }
-      .plot .uplot, .plot .u-wrap { width: auto !important; height: auto !important; }
-      .plot { min-height: 0 !important; }
-      .plot canvas { width: auto; height: auto; max-width: 100%; }
-    }`;
-
   // ---- the beginning ----
 
   function begin() {
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync(looks);
-    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
     (document.querySelector("main") || document.body).append(reset, voice);
     takeInk();
 

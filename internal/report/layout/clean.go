@@ -35,6 +35,20 @@ func unfit(r rune) bool {
 		unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Noncharacter_Code_Point)
 }
 
+// Shown is text of somebody else's, clean, in one line and of about so many bytes.
+// There may be much of it, so it is cut first; a box takes more bytes than what it
+// stands for.
+func Shown(text string, most int) string {
+	clean := Clean(Clip(text, most))
+	if len(clean) > most+Remark {
+		clean = Clean(Clip(text, most/len(string(box))))
+	}
+	return clean
+}
+
+// Remark is more bytes than what Clip says of a text takes.
+const Remark = 64
+
 // Clip shortens text to about so many bytes, and says how much it was.
 func Clip(text string, most int) string {
 	if len(text) <= most {

@@ -58,3 +58,15 @@ func TestClipSaysWhatItCut(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsShownIsCleanAndNoLongerThanItMayBe(t *testing.T) {
+	for _, text := range []string{"", "short", strings.Repeat("a", 999), strings.Repeat("工", 999), strings.Repeat("\x00", 999), strings.Repeat("\xff", 99)} {
+		got := Shown(text, 60)
+		if len(got) > 60+Remark || got != Clean(got) {
+			t.Errorf("%.20q is %q, of %d bytes", text, got, len(got))
+		}
+		if len(text) <= 60 && got != text {
+			t.Errorf("%q is %q", text, got)
+		}
+	}
+}

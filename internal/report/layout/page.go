@@ -27,15 +27,13 @@ func (p *Page) Blank() { p.WriteByte('\n') }
 func (p *Page) Line(indent int, head, text string) {
 	before := strings.Repeat(" ", indent) + head
 	below := strings.Repeat(" ", Width(before))
-	for i, part := range Wrapped(shown(text), max(20, Columns-len(below))) {
+	for i, part := range Wrapped(Shown(text, longest), max(20, Columns-len(below))) {
 		if i > 0 {
 			before = below
 		}
 		fmt.Fprintln(p, strings.TrimRight(before+part, " "))
 	}
 }
-
-func shown(text string) string { return Clean(Clip(text, longest)) }
 
 // Title begins a part.
 func (p *Page) Title(text string) {
@@ -67,7 +65,7 @@ func (p *Page) Table(columns []Column, rows []Row) {
 	for _, r := range rows {
 		cells := make([]string, len(columns))
 		for i, cell := range r.Cells {
-			cells[i] = shown(cell)
+			cells[i] = Shown(cell, longest)
 		}
 		all = append(all, cells)
 	}

@@ -91,7 +91,7 @@ func TestNoTableIsTooWideAndNoneLosesALetter(t *testing.T) {
 		var want string
 		for _, r := range rows {
 			for _, text := range append(slices.Clone(r.Cells), r.Below) {
-				want += letters(shown(text))
+				want += letters(Shown(text, longest))
 			}
 		}
 		if got, want := sorted(letters(strings.ReplaceAll(p.String(), "\n", ""))), sorted(want); got != want {

@@ -19,22 +19,23 @@ import (
 const (
 	workers  = 128
 	requests = 5_000_000
-	runS     = 3000 // of all episodes together
+	longS    = 1500 // of the first episode
+	shortS   = 50   // of each of the others
+	shorts   = 30
+	runS     = longS + shorts*shortS
 	perS     = (requests + runS - 1) / runS
 )
 
 var runStart = time.Date(2026, 6, 4, 12, 0, 0, 0, time.UTC)
 
-// writeRun records a run of so many episodes under dir, as the recorder does: the same
-// files, lines and zip. What an episode holds is relative to its start, so that all are
-// alike.
-func writeRun(t *testing.T, dir string, episodes int) {
+// writeRun records a run under dir, as the recorder does: the same files, lines and zip.
+// Half of it is one long episode and half are short ones, since what is kept of an
+// episode is not what is kept of a run. What an episode holds is relative to its start,
+// so that the short ones are alike.
+func writeRun(t *testing.T, dir string) {
 	t.Helper()
-	seconds := runS / episodes
 	thresholds, _ := spec.DefaultThresholds(spec.ProfileStandard)
-	point := spec.OperatingPoint{Workers: workers, Concurrency: 64 * workers, RampS: 2, DurationS: float64(seconds),
-		InputTokens: 128, OutputTokens: 128, Prompts: "unique", Router: "least-loaded", RequestTimeout: 600}
-	plan, err := spec.EncodePlan(&spec.Plan{Schema: spec.PlanSchema, Profile: spec.ProfileStandard, Point: point,
+	plan, err := spec.EncodePlan(&spec.Plan{Schema: spec.PlanSchema, Profile: spec.ProfileStandard, Point: point(shortS),
 		Constraints: []spec.Constraint{}, Thresholds: thresholds, Stability: spec.StabilityGate, Inputs: map[string]spec.Input{}})
 	if err != nil {
 		t.Fatal(err)
@@ -45,32 +46,52 @@ func writeRun(t *testing.T, dir string, episodes int) {
 	verdict := spec.Verdict{Schema: spec.VerdictSchema, Verdict: spec.Fail, Reason: "a worker stalls", Profile: spec.ProfileStandard,
 		Ledgers:  []spec.Ledger{{Name: spec.Integrity, State: spec.Pass, Reason: "-"}, {Name: spec.Capability, State: spec.Pass, Reason: "-"}, {Name: spec.Stability, State: spec.Fail, Reason: "-"}},
 		Findings: []spec.Finding{{ID: "worker/stall", Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh, Workers: []string{"77"}, Summary: "it stalls", Evidence: []string{}, Advice: []string{}}},
-		Episodes: episodes, LoadedS: runS}
-	requestsFile, seriesFile := filepath.Join(t.TempDir(), "requests"), filepath.Join(t.TempDir(), "series")
-	zip(t, requestsFile, requestChunks(seconds))
-	zip(t, seriesFile, seriesChunks(seconds))
+		Episodes: 1 + shorts, LoadedS: runS}
 	var events bytes.Buffer
-	for i := range episodes {
-		at := i * seconds
-		folder := filepath.Join("episodes", fmt.Sprintf("%03d", i+1))
-		n := seconds * perS
-		putJSON(t, dir, filepath.Join(folder, "episode.json"), spec.Episode{Schema: spec.EpisodeSchema, Number: i + 1,
-			Start: runStart.Add(time.Duration(at) * time.Second).Format(time.RFC3339), Point: point, LoadedS: float64(seconds),
-			Requests: spec.RequestCounts{Sent: n, Served: n, Classes: map[string]int{"ok": n}},
-			Sentinel: spec.RequestCounts{}, Client: spec.BenchClient{Valid: true},
-			Samples: []spec.SampleCount{{Source: spec.SourceWorker, Expected: seconds * workers}, {Source: spec.SourceGPU, Expected: seconds * workers}}})
-		for name, file := range map[string]string{"requests.jsonl.gz": requestsFile, "series.jsonl.gz": seriesFile} {
-			if err := os.Link(file, filepath.Join(dir, folder, name)); err != nil {
-				t.Fatal(err)
-			}
+	for i, at := 0, 0; i <= shorts; i++ {
+		seconds := shortS
+		if i == 0 {
+			seconds = longS
 		}
+		writeEpisode(t, dir, i+1, at, seconds)
 		fmt.Fprintf(&events, `{"t":%d,"kind":"stage","stage":"episode","episode":%d}`+"\n", at, i+1)
 		verdict.Parts = append(verdict.Parts, spec.Part{Episode: i + 1, Cut: 3, Counted: true})
 		verdict.Stalls = append(verdict.Stalls, spec.Stall{Episode: i + 1, At: stallAt, Seconds: stallS, Worker: "77", By: []string{"telemetry"}})
+		at += seconds
 	}
 	fmt.Fprintf(&events, `{"t":%d,"kind":"stage","stage":"end"}`+"\n", runS)
 	put(t, dir, "events.jsonl", events.Bytes())
 	putJSON(t, dir, "verdict.json", verdict)
+}
+
+func point(seconds int) spec.OperatingPoint {
+	return spec.OperatingPoint{Workers: workers, Concurrency: 64 * workers, RampS: 2, DurationS: float64(seconds),
+		InputTokens: 128, OutputTokens: 128, Prompts: "unique", Router: "least-loaded", RequestTimeout: 600}
+}
+
+// writeEpisode records an episode. The first short one is made; the others are it.
+func writeEpisode(t *testing.T, dir string, number, at, seconds int) {
+	t.Helper()
+	n := seconds * perS
+	putJSON(t, dir, episodeFile(number, "episode.json"), spec.Episode{Schema: spec.EpisodeSchema, Number: number,
+		Start: runStart.Add(time.Duration(at) * time.Second).Format(time.RFC3339), Point: point(seconds), LoadedS: float64(seconds),
+		Requests: spec.RequestCounts{Sent: n, Served: n, Classes: map[string]int{"ok": n}},
+		Sentinel: spec.RequestCounts{}, Client: spec.BenchClient{Valid: true},
+		Samples: []spec.SampleCount{{Source: spec.SourceWorker, Expected: seconds * workers}, {Source: spec.SourceGPU, Expected: seconds * workers}}})
+	for name, lines := range map[string]chunks{"requests.jsonl.gz": requestChunks(seconds), "series.jsonl.gz": seriesChunks(seconds)} {
+		path := filepath.Join(dir, episodeFile(number, name))
+		if number <= firstShort {
+			zip(t, path, lines)
+		} else if err := os.Link(filepath.Join(dir, episodeFile(firstShort, name)), path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const firstShort = 2
+
+func episodeFile(number int, name string) string {
+	return filepath.Join("episodes", fmt.Sprintf("%03d", number), name)
 }
 
 // When worker 77 stands still in each episode.
