@@ -407,12 +407,17 @@ func TestEventLoopEnds(t *testing.T) {
 				srv := serve(t, tt.script)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				if tt.cancel > 0 {
-					time.AfterFunc(tt.cancel, cancel)
-				}
 				p := planFor(t, srv.URL(), 1, 1, 3)
 				p.Wire, p.Senders, p.Main, p.Grace = load.LoopWire, senders, tt.main, tt.grace
 				p.Work = worksOf(t, 32, 3)
+				if tt.cancel > 0 {
+					go func() { // a machine that stands still would be told to stop before it began
+						for srv.Truth().Requests == 0 && ctx.Err() == nil {
+							time.Sleep(ms)
+						}
+						time.AfterFunc(tt.cancel, cancel)
+					}()
+				}
 				ended := make(chan *load.Result, 1)
 				go func() {
 					res, err := load.Run(ctx, p, nil)
