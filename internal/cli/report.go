@@ -129,11 +129,11 @@ func (a *app) tellRecorded(ctx context.Context, runs []*recorded, c *spec.Compar
 	r := &spec.Report{Run: last.run.Run, Plan: last.run.Plan, Verdict: last.verdict, Kept: last.dir, Notes: last.run.Notes}
 	if len(files) > 0 || how.unread {
 		var err error
-		if r, err = gather(ctx, last.dir, last.run, last.verdict); err != nil {
+		if r, err = a.gather(ctx, last.dir, last.run, last.verdict); err != nil {
 			return err
 		}
 		if c != nil {
-			if r.Against, err = gather(ctx, runs[0].dir, runs[0].run, runs[0].verdict); err != nil {
+			if r.Against, err = a.gather(ctx, runs[0].dir, runs[0].run, runs[0].verdict); err != nil {
 				return err
 			}
 		}

@@ -282,7 +282,10 @@ func appendSummary(path string, r *spec.Report) error {
 }
 
 // gather reads all that a report tells of a recorded run.
-func gather(ctx context.Context, dir string, run *spec.RecordedRun, v *spec.Verdict) (*spec.Report, error) {
+func (a *app) gather(ctx context.Context, dir string, run *spec.RecordedRun, v *spec.Verdict) (*spec.Report, error) {
+	shown := a.watch()
+	defer shown.Done()
+	seen := reading{dir: dir, episodes: len(run.Numbers())}
 	b := report.NewBuilder(run.Run, run.Plan, run.Events)
 	for _, number := range run.Numbers() {
 		e, err := run.Summary(number)
@@ -298,6 +301,9 @@ func gather(ctx context.Context, dir string, run *spec.RecordedRun, v *spec.Verd
 				return nil, context.Cause(ctx)
 			}
 			b.Request(q)
+			if seen.requests++; seen.requests%lookEvery == 0 {
+				shown.Update(seen)
+			}
 		}
 		for s, err := range run.Samples(number) {
 			switch {
@@ -308,12 +314,29 @@ func gather(ctx context.Context, dir string, run *spec.RecordedRun, v *spec.Verd
 			}
 			b.Sample(s)
 		}
+		seen.done++
 	}
 	r := b.Report(v)
 	r.Kept = dir
 	r.Notes = append(r.Notes, run.Notes...)
 	r.Requests = requestsOf(ctx, dir, run)
 	return r, nil
+}
+
+// lookEvery is after how many requests it is asked whether to show something.
+const lookEvery = 4096
+
+// reading is shown while a long record is read.
+type reading struct {
+	dir            string
+	done, episodes int
+	requests       int
+}
+
+func (r reading) Block(int) []string { return []string{r.Line()} }
+
+func (r reading) Line() string {
+	return fmt.Sprintf("reading %s: %d of %s, %s requests", r.dir, r.done, layout.Plural(r.episodes, "episode"), layout.Number(float64(r.requests)))
 }
 
 // requestsOf gives the requests of a run, episode after episode.

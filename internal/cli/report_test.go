@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"aicr/internal/report"
 	"aicr/internal/spec"
@@ -178,5 +179,21 @@ func TestTheStepsSummaryKeepsToItsLimit(t *testing.T) {
 				t.Errorf("%d bytes after %d, %v", info.Size(), test.said, err)
 			}
 		})
+	}
+}
+
+// TestALongRecordShowsHowFarItIs: somebody who waits knows that it goes on.
+func TestALongRecordShowsHowFarItIs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if said, code := runs(t, "validate", "--sim", "healthy", "--profile", "smoke", "--run", "run"); code == Misused {
+		t.Fatal(said)
+	}
+	var said strings.Builder
+	env := testEnv(nil, "report", "run")
+	env.Stderr = &said
+	now := time.Now()
+	env.Now = func() time.Time { now = now.Add(lineEvery); return now } // every look is due
+	if code := run(t.Context(), env, commands); code == Misused || !strings.Contains(said.String(), "reading run: 0 of 3 episodes, 4,096 requests\n") {
+		t.Errorf("exit code %d: %s", code, said.String())
 	}
 }

@@ -145,7 +145,7 @@ func (j *validateJob) tell(ctx context.Context, brief *spec.Report) error {
 	full := brief
 	run, err := a.readRun(brief.Kept)
 	if err == nil {
-		full, err = gather(context.WithoutCancel(ctx), brief.Kept, run, brief.Verdict)
+		full, err = a.gather(context.WithoutCancel(ctx), brief.Kept, run, brief.Verdict)
 	}
 	if err != nil {
 		full = brief
