@@ -156,7 +156,7 @@ func TestTheChecksSee(t *testing.T) {
 		{"expectations that are hidden", small, scriptless, add(`<style>#expectations{display:none!important}</style>`), told, "an expectation"},
 		{"findings that are hidden", small, scriptless, add(`<style>#findings{display:none!important}</style>`), told, "what a finding says cannot be read"},
 
-		{"a page that is slow", small, wide, also(unguarded, add(`<script>for (let i = 0; i < 20; i++) `+work+`</script>`)), func(t *testing.T, p *tab) []string { return opensInTime(t, strings.TrimPrefix(p.url, "file://"), 1) }, "pieces of work to open"},
+		{"a page that is slow", small, wide, also(unguarded, add(`<script>for (let i = 0; i < 60; i++) `+work+`</script>`)), func(t *testing.T, p *tab) []string { return opensInTime(t, strings.TrimPrefix(p.url, "file://"), 1) }, "pieces of work to open"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
