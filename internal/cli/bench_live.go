@@ -70,7 +70,7 @@ func (p *progress) Block(width int) []string {
 	m := p.now
 	first := fmt.Sprintf("%7s  in flight %d%s   errors %d", m.Elapsed.Round(100*time.Millisecond), m.InFlight, p.asked(), m.Failed)
 	if s := p.share(); !math.IsNaN(s) {
-		first += fmt.Sprintf("   %s %3.0f %%", bar(s, min(30, max(10, width-60))), 100*s)
+		first += fmt.Sprintf("   %s %3.0f %%", layout.Bar(s, min(30, max(10, width-60))), 100*s)
 	}
 	return []string{
 		first,

@@ -23,13 +23,6 @@ import (
 	"aicr/internal/spec"
 )
 
-func TestMillisecondsThatWereNotMeasuredAreNone(t *testing.T) {
-	v := 1.5
-	if got := ms(&v) + " " + ms(nil); got != "1.50ms –" {
-		t.Errorf("milliseconds are %q", got)
-	}
-}
-
 func TestOnlyAPassIsAPass(t *testing.T) {
 	for verdict, want := range map[spec.State]Code{
 		spec.Pass: Passed, spec.Fail: Failed, spec.Invalid: Unmeasured, spec.Inconclusive: Unmeasured, spec.Skip: Unmeasured,

@@ -39,7 +39,7 @@ func writeKnee(b *bytes.Buffer, d *kneeDoc, paint layout.Palette) {
 	}
 	hang := len(word) + 2
 	writeHanging(b, tint(word)+"  ", hang, wrap(answer, textColumns-hang))
-	writeHanging(b, strings.Repeat(" ", hang), hang, fill(kneeAbout(d), textColumns-hang))
+	writeHanging(b, strings.Repeat(" ", hang), hang, layout.Filled(kneeAbout(d), textColumns-hang))
 	writeLevels(b, d, paint)
 
 	entry := func(name string, lines ...string) {
@@ -125,7 +125,7 @@ func writeLevels(b *bytes.Buffer, d *kneeDoc, paint layout.Palette) {
 	}
 	rows := [][]string{{"in flight", "a GPU", "held", "tokens/s", "±", "", "ttft p50", "p99", "goodput", "elasticity", ""}}
 	for _, l := range levels {
-		row := []string{layout.Number(float64(l.InFlight)), "–", "–", "–", "–", strings.Repeat(" ", kneeBar), ms(l.TTFT50), ms(l.TTFT99), "–", "–", ""}
+		row := []string{layout.Number(float64(l.InFlight)), "–", "–", "–", "–", strings.Repeat(" ", kneeBar), layout.Millis(l.TTFT50), layout.Millis(l.TTFT99), "–", "–", ""}
 		if d.GPUs > 0 {
 			row[1] = layout.Number(math.Round(l.PerGPU))
 		}
@@ -133,7 +133,7 @@ func writeLevels(b *bytes.Buffer, d *kneeDoc, paint layout.Palette) {
 			row[2] = layout.Number(math.Round(*l.Held))
 		}
 		if x := l.Throughput; x.Value != nil {
-			row[3], row[5] = layout.Number(*x.Value), bar(*x.Value/top, kneeBar)
+			row[3], row[5] = layout.Number(*x.Value), layout.Bar(*x.Value/top, kneeBar)
 			if x.Low != nil && x.High != nil {
 				row[4] = percent((*x.High - *x.Low) / 2 / *x.Value)
 			}

@@ -61,7 +61,7 @@ func (v *kneeView) Measured(stage string, l judge.KneeLevel, k *judge.Knee) {
 	v.mu.Unlock()
 	line := fmt.Sprintf("%s %d: %s in flight: ", stage, n, layout.Number(float64(l.InFlight)))
 	if l.Throughput.Value != nil {
-		line += fmt.Sprintf("%s tokens/s, ttft p50 %s p99 %s", layout.Number(*l.Throughput.Value), ms(l.TTFT50), ms(l.TTFT99))
+		line += fmt.Sprintf("%s tokens/s, ttft p50 %s p99 %s", layout.Number(*l.Throughput.Value), layout.Millis(l.TTFT50), layout.Millis(l.TTFT99))
 	}
 	if l.NotUsed != "" {
 		line += " (does not count: " + l.NotUsed + ")"

@@ -54,16 +54,20 @@ type reportOptions struct {
 // report is the command from its options to its exit code.
 func (a *app) report(ctx context.Context, dirs []string, o *reportOptions) error {
 	files, err := o.check(o.format, len(dirs))
-	if err != nil {
-		return err
-	}
+	wrong := []error{err}
 	var all []*recorded
 	for _, dir := range dirs {
-		r, err := a.recorded(ctx, dir)
-		if err != nil {
+		run, err := a.readRun(dir)
+		wrong = append(wrong, err)
+		all = append(all, &recorded{dir: dir, run: run})
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return err
+	}
+	for _, r := range all {
+		if err := r.conclude(ctx, a); err != nil {
 			return err
 		}
-		all = append(all, r)
 	}
 	var c *spec.Comparison
 	if len(all) == 2 {
@@ -84,23 +88,17 @@ type recorded struct {
 	verdict *spec.Verdict
 }
 
-// recorded reads a run with its own verdict, or judges it where it has none.
-func (a *app) recorded(ctx context.Context, dir string) (*recorded, error) {
-	run, err := a.readRun(dir)
-	if err != nil {
-		return nil, err
+// conclude finds the run's own verdict, or judges it where it has none.
+func (r *recorded) conclude(ctx context.Context, a *app) error {
+	var err error
+	if r.verdict, err = r.run.Verdict(); err != nil {
+		return badRecord(r.dir, err)
 	}
-	v, err := run.Verdict()
-	switch {
-	case err != nil:
-		return nil, badRecord(dir, err)
-	case v == nil:
-		a.say("%s has no verdict: it is judged by its whole episodes", dir)
-		if v, err = rejudge(ctx, dir, run, run.Plan); err != nil {
-			return nil, err
-		}
+	if r.verdict == nil {
+		a.say("%s has no verdict: it is judged by its whole episodes", r.dir)
+		r.verdict, err = rejudge(ctx, r.dir, r.run, r.run.Plan)
 	}
-	return &recorded{dir, run, v}, nil
+	return err
 }
 
 // telling is how something recorded is told.

@@ -512,7 +512,7 @@ func (t *playTable) figures(b *bytes.Buffer, p *played) {
 	if p.Ratio != nil {
 		share = fmt.Sprintf("%.0f %%", 100**p.Ratio)
 	}
-	fmt.Fprintf(b, "  %8d  %8s  %9s  %8s  %8s  %s", p.Episodes, rate, share, ms(p.TTFT99), ms(p.Gap), lost)
+	fmt.Fprintf(b, "  %8d  %8s  %9s  %8s  %8s  %s", p.Episodes, rate, share, layout.Millis(p.TTFT99), layout.Millis(p.Gap), lost)
 	if p.FirstAfter != nil && *p.FirstAfter > coldAfter.Seconds() {
 		fmt.Fprintf(b, "  first answer after %.1f s", *p.FirstAfter)
 	}

@@ -31,20 +31,3 @@ func sparkline(values []float64, width int) string {
 	}
 	return line.String()
 }
-
-// bar draws how much of a whole is done, to an eighth of a column. What is not
-// a number is drawn as nothing done.
-func bar(fraction float64, width int) string {
-	if width <= 0 {
-		return ""
-	}
-	if !(fraction > 0) { // also NaN
-		fraction = 0
-	}
-	eighths := int(min(fraction, 1) * float64(width*8))
-	line := strings.Repeat("█", eighths/8)
-	if rest := eighths % 8; rest > 0 {
-		line += string([]rune("▏▎▍▌▋▊▉")[rest-1])
-	}
-	return line + strings.Repeat(" ", width-(eighths+7)/8)
-}

@@ -217,26 +217,3 @@ func TestSparkline(t *testing.T) {
 		}
 	}
 }
-
-func TestBar(t *testing.T) {
-	for _, c := range []struct {
-		fraction float64
-		width    int
-		want     string
-	}{
-		{0, 4, "    "},
-		{0.5, 4, "██  "},
-		{0.625, 4, "██▌ "},
-		{0.99, 2, "█▉"},
-		{1, 4, "████"},
-		{1.5, 4, "████"},
-		{-1, 4, "    "},
-		{math.NaN(), 4, "    "},
-		{1, 0, ""},
-		{1, -1, ""},
-	} {
-		if got := bar(c.fraction, c.width); got != c.want {
-			t.Errorf("bar(%v, %d) = %q, want %q", c.fraction, c.width, got, c.want)
-		}
-	}
-}

@@ -177,7 +177,7 @@ func figuresOf(e *spec.Episode) string {
 				rate = *f.Mean
 			}
 		case judge.FirstToken:
-			p50, p99 = ms(f.P50), ms(f.P99)
+			p50, p99 = layout.Millis(f.P50), layout.Millis(f.P99)
 		}
 	}
 	return fmt.Sprintf("%s tokens/s, ttft p50 %s p99 %s, %s", layout.Number(rate), p50, p99, layout.Plural(e.Requests.Failed+e.Requests.Interrupted, "error"))

@@ -145,7 +145,7 @@ func percentOf(v *float64) string {
 // Block is the whole picture, what is off first, cut to the window: the worst
 // are on top.
 func (v *fleetView) Block(width int) []string {
-	lines := fill(append([]string{v.paint.Bold(shortTime(v.elapsed))}, v.counts()...), width)
+	lines := layout.Filled(append([]string{v.paint.Bold(shortTime(v.elapsed))}, v.counts()...), width)
 	if len(v.picture.Symptoms) == 0 {
 		lines = append(lines, v.paint.Green(v.calm()))
 	}
@@ -303,7 +303,7 @@ func shareBar(share *float64) string {
 		return "–"
 	}
 	const half = 5
-	filled := strings.TrimRight(bar(*share/2, 2*half), " ")
+	filled := strings.TrimRight(layout.Bar(*share/2, 2*half), " ")
 	return fmt.Sprintf("%-*s %.2f", 2*half, filled, *share)
 }
 

@@ -62,27 +62,14 @@ func (t *textPage) parts(indent int, head string, all ...string) {
 	if len(all) == 0 {
 		return
 	}
-	const dot = " ·"
-	column := indent + layout.Width(head)
-	line := ""
-	for i, p := range all {
-		p = layout.Shown(p, longestPath)
-		if i == 0 {
-			line = p
-			continue
-		}
-		joined := line + dot + " " + p
-		room := layout.Columns - column
-		if i < len(all)-1 {
-			room -= layout.Width(dot)
-		}
-		if layout.Width(joined) > room {
-			t.Line(indent, head, line+dot)
-			indent, head, joined = column, "", p
-		}
-		line = joined
+	for i := range all {
+		all[i] = layout.Shown(all[i], longestPath)
 	}
-	t.Line(indent, head, line)
+	column := indent + layout.Width(head)
+	for _, line := range layout.Filled(all, layout.Columns-column) {
+		t.Line(indent, head, line)
+		indent, head = column, ""
+	}
 }
 
 // columns sets rows as they are where there is room, and otherwise so that cells go on
@@ -170,7 +157,7 @@ func (t *textPage) benchRates(all []spec.BenchFigure) {
 func (t *textPage) benchFigures(d *spec.Bench) {
 	rows := [][]string{{"      ", "  mean", "   p50", "   p90", "   p99", "   max", "     n"}}
 	add := func(f spec.BenchFigure) {
-		rows = append(rows, []string{f.Name, millis(f.Mean), millis(f.P50), millis(f.P90), millis(f.P99), millis(f.Max), count(f.N)})
+		rows = append(rows, []string{f.Name, layout.Millis(f.Mean), layout.Millis(f.P50), layout.Millis(f.P90), layout.Millis(f.P99), layout.Millis(f.Max), count(f.N)})
 		if f.WithFailures != nil {
 			rows = append(rows, []string{"  with failures", "", withFailures(f, "p50"), withFailures(f, "p90"), withFailures(f, "p99"), "", ""})
 		}
@@ -193,11 +180,11 @@ func (t *textPage) benchFigures(d *spec.Bench) {
 func withFailures(f spec.BenchFigure, p string) string {
 	switch v := f.WithFailures[p].(type) {
 	case float64:
-		return millis(&v)
+		return layout.Millis(&v)
 	case string: // "inf"
 		return "∞"
 	}
-	return millis(nil)
+	return layout.Millis(nil)
 }
 
 func (t *textPage) benchFailures(q *spec.BenchRequests) {
@@ -218,24 +205,11 @@ func (t *textPage) benchWorkers(all []spec.BenchWorker) {
 	}
 	rows := [][]string{{fmt.Sprintf("%-21s", "worker"), "requests", "share of tokens", "ttft p50", "     itl", " max gap", "failed"}}
 	for _, w := range all {
-		rows = append(rows, []string{w.Worker, strconv.Itoa(w.Requests), shareBar(w.Share, 14) + " " + sharePercent(w.Share),
-			millis(w.TTFT50MS), millis(w.ITLMS), millis(&w.MaxGapMS), strconv.Itoa(w.Failed)})
+		rows = append(rows, []string{w.Worker, strconv.Itoa(w.Requests), layout.Bar(w.Share, 14) + " " + sharePercent(w.Share),
+			layout.Millis(w.TTFT50MS), layout.Millis(w.ITLMS), layout.Millis(&w.MaxGapMS), strconv.Itoa(w.Failed)})
 	}
 	t.Blank()
 	t.columns([]bool{false, true, false, true, true, true, true}, rows)
-}
-
-// shareBar draws a share, to an eighth of a column.
-func shareBar(share float64, width int) string {
-	if !(share > 0) { // also NaN
-		share = 0
-	}
-	eighths := int(min(share, 1) * float64(width*8))
-	line := strings.Repeat("█", eighths/8)
-	if rest := eighths % 8; rest > 0 {
-		line += string([]rune("▏▎▍▌▋▊▉")[rest-1])
-	}
-	return line + strings.Repeat(" ", width-(eighths+7)/8)
 }
 
 func sharePercent(share float64) string {
@@ -276,7 +250,7 @@ func (t *textPage) benchRosetta(all []spec.BenchRosetta) {
 			switch {
 			case v == nil:
 			case timed:
-				fmt.Fprintf(&values, "  %8s", millis(v))
+				fmt.Fprintf(&values, "  %8s", layout.Millis(v))
 			default:
 				fmt.Fprintf(&values, "  %8s", layout.Number(*v))
 			}
@@ -336,9 +310,9 @@ func (t *textPage) benchClient(c *spec.BenchClient, wire string) {
 	}
 	t.parts(2, "client    "+mark+" ", said, benchInFlight(c))
 	t.entry("", lateness("sends", c.SendLateness, func(s spec.BenchSpread) string {
-		return fmt.Sprintf("p50 %s p99 %s max %s", millis(&s.P50), millis(&s.P99), millis(&s.Max))
+		return fmt.Sprintf("p50 %s p99 %s max %s", layout.Millis(&s.P50), layout.Millis(&s.P99), layout.Millis(&s.Max))
 	}), lateness("stamps", c.StampLag, func(s spec.BenchSpread) string {
-		return fmt.Sprintf("p99 %s by %s", millis(&s.P99), layout.Clip(c.StampLagBy, longestPath/2))
+		return fmt.Sprintf("p99 %s by %s", layout.Millis(&s.P99), layout.Clip(c.StampLagBy, longestPath/2))
 	}))
 	reads := ""
 	if c.EventsPerRead != nil {
@@ -381,30 +355,17 @@ func lateness(of string, s spec.BenchSpread, how func(spec.BenchSpread) string) 
 func benchHarm(c *spec.BenchClient) []string {
 	pauses, throttled, pressure := "no GC pause", "never throttled", "CPU pressure not measured"
 	if c.GCPauses > 0 {
-		pauses = fmt.Sprintf("%d GC pauses, max %s", c.GCPauses, millis(&c.GCPauseMaxMS))
+		pauses = fmt.Sprintf("%d GC pauses, max %s", c.GCPauses, layout.Millis(&c.GCPauseMaxMS))
 	}
 	switch {
 	case c.ThrottledPeriods == nil || c.ThrottledS == nil:
 		throttled = "throttling not measured"
 	case *c.ThrottledPeriods > 0:
 		ms := 1e3 * *c.ThrottledS
-		throttled = fmt.Sprintf("throttled %s times, %s", count(*c.ThrottledPeriods), millis(&ms))
+		throttled = fmt.Sprintf("throttled %s times, %s", count(*c.ThrottledPeriods), layout.Millis(&ms))
 	}
 	if c.CPUPressure != nil {
 		pressure = fmt.Sprintf("CPU pressure %.0f %%", 100**c.CPUPressure)
 	}
-	return []string{"scheduling p99 " + millis(&c.SchedLatencyP99MS), pauses, throttled, pressure}
-}
-
-// millis is a time that may not have been measured, in milliseconds.
-func millis(v *float64) string {
-	switch {
-	case v == nil || math.IsNaN(*v):
-		return "–"
-	case math.IsInf(*v, 0):
-		return layout.Number(*v)
-	case math.Abs(*v) >= 9e12: // more than a Duration holds
-		return layout.Number(*v) + "ms"
-	}
-	return layout.Short(time.Duration(*v * 1e6))
+	return []string{"scheduling p99 " + layout.Millis(&c.SchedLatencyP99MS), pauses, throttled, pressure}
 }

@@ -44,6 +44,7 @@ func (r *RecordedRun) Verdict() (*Verdict, error) {
 // holdVerdict holds a verdict against itself and against the episodes that there are:
 // it may be another run's, or somebody's wish.
 func (d *document) holdVerdict(v *Verdict, episodes []int) {
+	const changed = "it was changed after it was written: aicr judge says what the record means"
 	const another = "an episode was taken away, or the verdict is another run's: aicr judge says what the record means"
 	var names []string
 	has := map[State]bool{}
@@ -56,11 +57,11 @@ func (d *document) holdVerdict(v *Verdict, episodes []int) {
 	}
 	switch {
 	case v.Verdict == Pass && (!has[Pass] || has[Fail] || has[Inconclusive]):
-		d.wrong("verdict", "is PASS, and its ledgers are not", "")
+		d.wrong("verdict", "is PASS, and its ledgers are not", changed)
 	case v.Verdict == Fail && !has[Fail]:
-		d.wrong("verdict", "is FAIL, and none of its ledgers is", "")
+		d.wrong("verdict", "is FAIL, and none of its ledgers is", changed)
 	case v.Verdict == Pass && v.Episodes == 0:
-		d.wrong("verdict", "is PASS of no episode", "")
+		d.wrong("verdict", "is PASS of no episode", changed)
 	}
 	there := func(path string, number int) {
 		if !slices.Contains(episodes, number) {
@@ -81,7 +82,7 @@ func (d *document) holdVerdict(v *Verdict, episodes []int) {
 		d.wrong("episodes", fmt.Sprintf("says %d, and %d of the parts counted", v.Episodes, counted), another)
 	}
 	if !(v.LoadedS >= 0) {
-		d.wrong("loadedSeconds", fmt.Sprintf("%g cannot be", v.LoadedS), "")
+		d.wrong("loadedSeconds", fmt.Sprintf("%g cannot be", v.LoadedS), changed)
 	}
 }
 

@@ -141,3 +141,45 @@ func padded(text, shown string, columns int, right bool) string {
 	}
 	return shown + pad
 }
+
+// Filled puts parts on lines, as many on each as fit. A dot at a line's end says that
+// it goes on.
+func Filled(parts []string, columns int) []string {
+	const dot = " ·"
+	parts = slices.DeleteFunc(slices.Clone(parts), func(p string) bool { return p == "" })
+	if len(parts) == 0 {
+		return nil
+	}
+	var lines []string
+	line := parts[0]
+	for i, p := range parts[1:] {
+		joined := line + dot + " " + p
+		room := columns
+		if i+2 < len(parts) {
+			room -= Width(dot)
+		}
+		if Width(joined) > room {
+			lines = append(lines, line+dot)
+			joined = p
+		}
+		line = joined
+	}
+	return append(lines, line)
+}
+
+// Bar draws a share of a whole, to an eighth of a column. What is not a number is
+// drawn as none.
+func Bar(share float64, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	if !(share > 0) { // also NaN
+		share = 0
+	}
+	eighths := int(min(share, 1) * float64(width*8))
+	line := strings.Repeat("█", eighths/8)
+	if rest := eighths % 8; rest > 0 {
+		line += string([]rune("▏▎▍▌▋▊▉")[rest-1])
+	}
+	return line + strings.Repeat(" ", width-(eighths+7)/8)
+}

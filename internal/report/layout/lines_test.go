@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -126,6 +127,49 @@ func TestAlignedSetsColumns(t *testing.T) {
 	} {
 		if diff := cmp.Diff(tt.want, Aligned(tt.rows, tt.right)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestBar(t *testing.T) {
+	for _, c := range []struct {
+		fraction float64
+		width    int
+		want     string
+	}{
+		{0, 4, "    "},
+		{0.5, 4, "██  "},
+		{0.625, 4, "██▌ "},
+		{0.99, 2, "█▉"},
+		{1, 4, "████"},
+		{1.5, 4, "████"},
+		{-1, 4, "    "},
+		{math.NaN(), 4, "    "},
+		{1, 0, ""},
+		{1, -1, ""},
+	} {
+		if got := Bar(c.fraction, c.width); got != c.want {
+			t.Errorf("Bar(%v, %d) = %q, want %q", c.fraction, c.width, got, c.want)
+		}
+	}
+}
+
+func TestFilledPutsAsManyPartsOnALineAsFit(t *testing.T) {
+	for _, c := range []struct {
+		columns int
+		parts   []string
+		want    string
+	}{
+		{20, nil, ""},
+		{20, []string{"", ""}, ""},
+		{20, []string{"one", "", "two"}, "one · two"},
+		{9, []string{"one", "two"}, "one · two"},
+		{9, []string{"one", "two", "three"}, "one ·\ntwo ·\nthree"}, // a dot has to fit as well
+		{11, []string{"one", "two", "three"}, "one · two ·\nthree"},
+		{3, []string{"a long part", "b"}, "a long part ·\nb"},
+	} {
+		if got := strings.Join(Filled(c.parts, c.columns), "\n"); got != c.want {
+			t.Errorf("%q in %d columns: %q, want %q", c.parts, c.columns, got, c.want)
 		}
 	}
 }

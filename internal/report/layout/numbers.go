@@ -78,3 +78,16 @@ func Loaded(s float64) string {
 	}
 	return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond).String()
 }
+
+// Millis is a time that may not have been measured, in milliseconds.
+func Millis(v *float64) string {
+	switch {
+	case v == nil || math.IsNaN(*v):
+		return "–"
+	case math.IsInf(*v, 0):
+		return Number(*v)
+	case math.Abs(*v) >= 9e12: // more than a Duration holds
+		return Number(*v) + "ms"
+	}
+	return Short(time.Duration(*v * 1e6))
+}

@@ -68,3 +68,15 @@ func TestLoadedIsATime(t *testing.T) {
 		}
 	}
 }
+
+func TestMillisecondsThatWereNotMeasuredAreNone(t *testing.T) {
+	n := func(v float64) *float64 { return &v }
+	for _, tt := range []struct {
+		v    *float64
+		want string
+	}{{nil, "–"}, {n(math.NaN()), "–"}, {n(math.Inf(1)), "∞"}, {n(0), "0"}, {n(1.5), "1.50ms"}, {n(-0.002), "-2.00µs"}, {n(9e12), "9,000,000,000,000ms"}, {n(-1e300), "-1.0e+300ms"}} {
+		if got := Millis(tt.v); got != tt.want {
+			t.Errorf("%v is %q, want %q", tt.v, got, tt.want)
+		}
+	}
+}
