@@ -4,7 +4,7 @@
 
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT     ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
-FUZZTIME   ?= 8s
+FUZZTIME   ?= 5s
 TESTFLAGS  ?=
 BENCHFLAGS ?=
 INTEROPFLAGS ?=
@@ -25,6 +25,13 @@ FUZZ := \
 	internal/spec:FuzzLine \
 	internal/spec:FuzzRecipe \
 	internal/spec:FuzzHistory \
+	internal/spec:FuzzConstraint \
+	internal/spec:FuzzSnapshot \
+	internal/spec:FuzzCatalog \
+	internal/spec:FuzzConfig \
+	internal/spec:FuzzVersions \
+	internal/spec:FuzzLineOf \
+	recipes:FuzzResolve \
 	internal/judge:FuzzDamagedRun \
 	internal/sim/serve:FuzzRequestBody \
 	internal/observe:FuzzPage \
@@ -36,7 +43,7 @@ FUZZ := \
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit proof fuzz conformance interop interop-lock test-browser lint fmt docs demo bench faithful oracle clean
+.PHONY: help build test unit proof fuzz conformance interop interop-lock test-browser lint check-versions fmt docs schemas demo bench faithful oracle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,8 +58,11 @@ test: unit proof fuzz ## vet, test, prove and fuzz everything: what must pass
 PROOF := ./internal/load/proof ./internal/sim/proof ./internal/observe/proof ./internal/judge/proof ./internal/report/proof ./hack/faithful
 
 # Whether -race works is tried, not guessed: it takes a compiler, its headers
-# and a platform that has it. Everything is compiled first; then one package is
-# tested after the other, since some of them measure.
+# and a platform that has it. Everything is compiled first. Then the packages that
+# measure, or wait for what they started, are tested one after the other, and the
+# others side by side.
+MEASURES := /internal/(cli|checks|load|observe|sim/serve)
+
 unit: ## vet and test, with the race detector where there is a C compiler
 	go vet ./...
 	@race=-race; export CGO_ENABLED=1; \
@@ -61,9 +71,10 @@ unit: ## vet and test, with the race detector where there is a C compiler
 		race=; export CGO_ENABLED=0; \
 	fi; \
 	packages=$$(go list ./... | grep -v -e '/proof$$' -e '/faithful$$' -e '/interop$$'); \
-	echo "go test $$race -p 1 $(TESTFLAGS) ./..."; \
+	echo "go test $$race $(TESTFLAGS) ./..."; \
 	go test $$race -run '^$$' $$packages >/dev/null 2>&1; \
-	go test $$race -p 1 $(TESTFLAGS) $$packages || exit 1; \
+	go test $$race $(TESTFLAGS) $$(echo "$$packages" | grep -vE '$(MEASURES)') || exit 1; \
+	go test $$race -p 1 $(TESTFLAGS) $$(echo "$$packages" | grep -E '$(MEASURES)') || exit 1; \
 	if [ -z "$$race" ]; then \
 		echo '*** TESTED WITHOUT THE RACE DETECTOR: install a C compiler for it ***' >&2; \
 	fi
@@ -73,7 +84,7 @@ proof: ## hold the engine against a known truth, the simulator against the engin
 
 # go test passes when -fuzz matches nothing, so that has to be asked first. And it fails
 # when its time is up while it tries an input; only one that failed is a failure.
-fuzz: ## fuzz each target for FUZZTIME (8s)
+fuzz: ## fuzz each target for FUZZTIME (5s)
 	@for target in $(FUZZ); do \
 		package=./$${target%:*}; name=$${target#*:}; \
 		go test -list "^$$name\$$" $$package | grep -qx "$$name" || \
@@ -105,14 +116,20 @@ interop-lock: ## write the lock file of interop anew, with the oldest Python tha
 test-browser: ## look at the report's page in a real browser
 	test/browser/run.sh
 
-lint: ## run the linters of .golangci.yml; the first time builds them, for minutes
+lint: check-versions ## run the linters of .golangci.yml; the first time builds them, for minutes
 	$(LINT) run ./...
+
+check-versions: ## find versions that do not go together, and those that stand elsewhere than in recipes/versions.yaml
+	go run ./hack/versions
 
 fmt: ## format the code
 	$(LINT) fmt ./...
 
 docs: ## write docs/reference anew from the commands
 	go test ./internal/cli -run '^TestReferenceIsUpToDate$$' -update
+
+schemas: ## write the JSON Schemas of the documents anew from their types
+	go test ./internal/spec -run '^TestEverySchemaIsMade' -update -count 1
 
 demo: build ## see it work: a PASS over real HTTP, then a PASS and a FAIL of eight simulated GPUs; some 70 s
 	@hack/demo/demo.sh bin/aicr

@@ -39,9 +39,9 @@ var house = map[string]room{
 	"load":    {imports: []string{"spec", "stats"}},
 	"observe": {imports: []string{"spec", "stats"}},
 	"sim":     {imports: []string{"spec", "stats"}},
-	"spec":    {libraries: []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml"}},
+	"spec":    {libraries: []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml", "golang.org/x/mod/semver"}},
 	"stats":   {libraries: []string{"gonum.org/v1/gonum", "golang.org/x/perf", "github.com/aclements/go-moremath", "github.com/HdrHistogram/hdrhistogram-go"}},
-	"recipes": {libraries: []string{}},
+	"recipes": {imports: []string{"spec"}, libraries: []string{"github.com/google/go-containerregistry/pkg/name", "golang.org/x/mod/semver"}},
 	"arch":    {libraries: []string{}},
 }
 

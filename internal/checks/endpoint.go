@@ -30,6 +30,8 @@ type EndpointOptions struct {
 	Workers int               // that should be there; 0: not known
 	Names   map[string]string // of workers, by their id in decimal or their page's host:port
 
+	Runtime, Chart string // versions behind it, as a snapshot of its cluster has them; "": not known
+
 	Point spec.OperatingPoint // the plan's
 	Seed  uint64              // of the workload, each episode's being another part of it
 

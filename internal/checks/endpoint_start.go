@@ -24,6 +24,11 @@ func (e *Endpoint) Start(ctx context.Context, tell func(spec.Event) error) (read
 	if err := tell(spec.Event{Kind: spec.EventStage, Stage: "start"}); err != nil {
 		return false, err
 	}
+	if e.o.Runtime != "" || e.o.Chart != "" {
+		if err := tell(spec.Event{Kind: spec.EventVersions, Runtime: e.o.Runtime, Chart: e.o.Chart}); err != nil {
+			return false, err
+		}
+	}
 	logs := e.listen(ctx)
 	w := &warmup{endpoint: e, begun: time.Now(), seen: newRoll()}
 	w.until = w.begun.Add(e.o.AnswerWithin)

@@ -15,7 +15,7 @@ import (
 // a command or a flag that is not there.
 func TestEveryCallInTheDocsParses(t *testing.T) {
 	var pages []string
-	for _, folder := range []string{"docs", "docs/diagnoses", "docs/reports"} {
+	for _, folder := range []string{"docs", "docs/diagnoses", "docs/documents", "docs/reports"} {
 		more, err := filepath.Glob(filepath.Join("../..", folder, "*.md"))
 		if err != nil || len(more) == 0 {
 			t.Fatalf("no page in %s: %v", folder, err)

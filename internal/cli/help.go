@@ -62,7 +62,7 @@ func writeHelp(w io.Writer, paint layout.Palette, cmd *cobra.Command, width int)
 }
 
 func usageLine(cmd *cobra.Command) string {
-	if cmd.HasAvailableSubCommands() {
+	if cmd.HasAvailableSubCommands() && !cmd.Runnable() {
 		return cmd.CommandPath() + " COMMAND [flags]"
 	}
 	return cmd.UseLine() + " [flags]"

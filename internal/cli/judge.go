@@ -24,6 +24,7 @@ type judgeOptions struct {
 	profile   string
 	recipe    string
 	stability string
+	failOn    string
 	format    string
 	reports   reportFlags
 }
@@ -43,8 +44,9 @@ thresholds; the verdict says so and is only printed.
 With two runs it says whether the second is better, worse, or cannot be told from
 the first, by throughput, first tokens and stalls, each with its interval.
 
-Exit codes of one run: 0 PASS or SKIP; 1 FAIL; 2 bad usage or recipe; 3 INCONCLUSIVE,
-INVALID, or a record that cannot be read. Of two: 0 better; 1 worse; 3 cannot tell.`,
+Exit codes of one run, unless --fail-on says otherwise: 0 PASS or SKIP; 1 FAIL; 2 bad
+usage or recipe; 3 INCONCLUSIVE, INVALID, or a record that cannot be read. Of two: 0
+better; 1 worse; 3 cannot tell.`,
 		Example: `  aicr judge aicr-run-20260604-120000
   aicr judge RUN --profile certify -o json
   aicr judge before after`,
@@ -60,12 +62,14 @@ INVALID, or a record that cannot be read. Of two: 0 better; 1 worse; 3 cannot te
 		f.StringVar(&o.stability, "stability", "", "`WORD`: gate or report, instead of the run's")
 	})
 	section(cmd, "Output", func(f *pflag.FlagSet) {
+		failOnFlag(f, &o.failOn)
 		o.reports.define(f)
 		outputFlag(f, &o.format)
 	})
 	completesReports(cmd)
 	completes(cmd, "profile", spec.Profiles()...)
 	completes(cmd, "stability", spec.StabilityGate, spec.StabilityReport)
+	completes(cmd, "fail-on", failOnWords()...)
 	return cmd
 }
 
@@ -88,7 +92,7 @@ func (a *app) judge(ctx context.Context, dirs []string, o *judgeOptions) error {
 		}
 		runs = append(runs, r)
 	}
-	end := verdictCode(runs[0].verdict.Verdict)
+	end := endOf(runs[0].verdict, o.failOn)
 	var c *spec.Comparison
 	if len(runs) == 2 {
 		if c, err = compareRuns(runs[0], runs[1]); err != nil {
@@ -217,14 +221,18 @@ func (o *judgeOptions) asked() (words []string) {
 
 // check finds what is wrong with the options, and gives what they make of a plan.
 func (o *judgeOptions) check(a *app) (func(*spec.Plan) (*spec.Plan, string, error), error) {
-	var wrong []error
+	wrong := []error{chosen("fail-on", o.failOn, failOnWords())}
 	if o.profile != "" {
 		wrong = append(wrong, chosen("profile", o.profile, spec.Profiles()))
 	}
 	if o.stability != "" {
 		wrong = append(wrong, chosen("stability", o.stability, []string{spec.StabilityGate, spec.StabilityReport}))
 	}
-	recipe, err := readRecipe(o.recipe)
+	library, err := a.library("")
+	if err != nil {
+		return nil, errors.Join(append(wrong, err)...)
+	}
+	recipe, err := a.readRecipe(o.recipe, library)
 	wrong = append(wrong, err)
 	return func(p *spec.Plan) (*spec.Plan, string, error) { return o.change(a, p, recipe) }, errors.Join(wrong...)
 }
@@ -240,12 +248,12 @@ func (o *judgeOptions) change(a *app, was *spec.Plan, recipe *recipeFile) (*spec
 	}
 	if recipe != nil {
 		how = append(how, "recipe "+recipe.path)
-		if name := recipe.Verdict.Profile; name != "" && o.profile == "" && name != was.Profile {
+		if name := recipe.Verdict().Profile; name != "" && o.profile == "" && name != was.Profile {
 			how = append(how, fmt.Sprintf("profile %s instead of %s", name, was.Profile))
 			p.Profile, p.Stability = name, defaultStability(name)
 		}
-		if recipe.Verdict.Stability != "" {
-			p.Stability = recipe.Verdict.Stability
+		if recipe.Verdict().Stability != "" {
+			p.Stability = recipe.Verdict().Stability
 		}
 	}
 	if o.stability != "" && o.stability != p.Stability {
@@ -266,8 +274,8 @@ func (o *judgeOptions) change(a *app, was *spec.Plan, recipe *recipeFile) (*spec
 		}
 	}
 	if recipe != nil {
-		p.Constraints = recipe.Constraints(max(1, was.Point.Workers))
-		if recipe.Verdict.Reference != nil {
+		p.Constraints = recipe.Figures(max(1, was.Point.Workers))
+		if recipe.Verdict().Reference != nil {
 			var why string
 			if p.Reference, why = recipe.reference(was.Point); why != "" {
 				how = append(how, "its reference left out: "+why)
@@ -283,12 +291,13 @@ func (o *judgeOptions) change(a *app, was *spec.Plan, recipe *recipeFile) (*spec
 // ownThresholds are those that the recipe of a run set itself, by the plan's own
 // word: another profile does not take them away.
 func ownThresholds(p *spec.Plan) *recipeFile {
-	own := &recipeFile{&spec.Recipe{Verdict: spec.RecipeVerdict{Thresholds: spec.ThresholdValues{}}}, ""}
+	values := spec.ThresholdValues{}
+	own := &recipeFile{&spec.Recipe{Phases: spec.RecipePhases{Performance: &spec.RecipePhase{Verdict: spec.RecipeVerdict{Thresholds: values}}}}, ""}
 	for name, in := range p.Inputs {
 		threshold, ok := strings.CutPrefix(name, thresholdInput)
 		value, err := strconv.ParseFloat(in.Value, 64)
 		if ok && err == nil {
-			own.Verdict.Thresholds[threshold], own.path = value, in.Place
+			values[threshold], own.path = value, in.Place
 		}
 	}
 	return own

@@ -167,18 +167,17 @@ func (j *kneeJob) write(d *kneeDoc, begun time.Time) error {
 	r := &spec.Recipe{
 		Comment: fmt.Sprintf("Proposed by aicr knee %s: the knee was at about %.0f in flight.\nfloor: %s\nguardrail: %s\n", d.Version, d.Knee.InFlight, p.FloorWhy, p.GuardrailWhy),
 		Name:    name,
-		Wants: []spec.RecipeConstraint{
+		Phases: spec.RecipePhases{Performance: &spec.RecipePhase{Constraints: []spec.RecipeConstraint{
 			{Name: spec.ConstraintThroughput, Value: spec.Wanted(fmt.Sprintf(">= %.0f", p.Floor/float64(d.GPUs))), Unit: spec.UnitTokensPerGPU, Tolerance: &zero},
 			{Name: spec.ConstraintTTFT, Value: spec.Wanted(fmt.Sprintf("<= %.0f", p.GuardrailMS)), Unit: spec.UnitMS, Tolerance: &zero},
-		},
-		Verdict: spec.RecipeVerdict{
+		}, Verdict: spec.RecipeVerdict{
 			Reference: &spec.RecipeReference{Throughput: p.Reference.Throughput, GPUs: d.GPUs, ConcurrencyPerGPU: p.PerGPU,
 				InputTokens: d.InputTokens, OutputTokens: d.OutputTokens, Dispersion: p.Reference.Dispersion, N: p.Reference.N},
 			Thresholds: spec.ThresholdValues{"ttftGuardrailMs": p.GuardrailMS},
-		},
+		}}},
 	}
 	if begun.After(simulatedEpoch()) { // virtual time has no date
-		r.Verdict.Reference.Measured = begun.UTC().Format(time.RFC3339)
+		r.Verdict().Reference.Measured = begun.UTC().Format(time.RFC3339)
 	}
 	if err := writeText(j.knee.write, func() ([]byte, error) { return spec.EncodeRecipe(r) }); err != nil {
 		return unmeasured("", "writing the recipe: %w", err)

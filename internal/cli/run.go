@@ -138,7 +138,7 @@ func (a *app) root(constructors func(*app) []*cobra.Command) *cobra.Command {
 	globals := pflag.NewFlagSet("global", pflag.ContinueOnError)
 	globals.SortFlags = false
 	globals.BoolP("help", "h", false, "show this help")
-	globals.StringVar(&a.config, "config", "", "read flags that are not given from `FILE`, a YAML or JSON map of flag names to values")
+	globals.StringVar(&a.config, "config", "", "read flags that are not given from `FILE`: an AICRConfig, or a YAML or JSON map of flag names to values")
 	globals.Var(newChoice(&a.color, colorAuto, colorAlways, colorNever), "color",
 		"colour the output; auto follows NO_COLOR and TERM")
 	globals.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing but the product, a verdict in one line, and errors")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -33,6 +34,11 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Values[worldKey{}] = &world{}
 			e.Setenv(raceSettings())
+			fixtures, err := filepath.Abs("../spec/testdata/snapshot")
+			if err != nil {
+				return err
+			}
+			e.Setenv("FIXTURES", fixtures)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
+
+	"aicr/internal/spec"
 )
 
 // Source is where a setting's value came from. A source that comes later here
@@ -40,6 +42,7 @@ type Setting struct {
 type settings struct {
 	resolved bool
 	all      []Setting
+	unused   []spec.Unused // what the file says that no command does anything with
 }
 
 // of gives the setting of a flag, or the zero Setting for one that the command
@@ -86,11 +89,7 @@ func (a *app) resolve(cmd *cobra.Command) error {
 		origin[f.Name] = Setting{Source: FromEnv, Place: variable}
 	})
 	if a.config != "" {
-		file, err := readConfig(a.config)
-		if err != nil {
-			return errors.Join(append(wrong, err)...)
-		}
-		wrong = append(wrong, applyConfig(cmd, a.config, file, origin)...)
+		wrong = append(wrong, a.applyFile(cmd, origin)...)
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name == "help" {
@@ -124,13 +123,73 @@ func setFlag(flags *pflag.FlagSet, f *pflag.Flag, where, value string) error {
 	return badValue(where, f, value, cause, "")
 }
 
+// applyFile sets the flags of cmd that have no value yet from the --config file: a map
+// of flag names, or an AICRConfig.
+func (a *app) applyFile(cmd *cobra.Command, origin map[string]Setting) []error {
+	if strings.HasPrefix(a.config, "cm://") {
+		return []error{misuse("write it to a file first, with kubectl get configmap", "--config: %s is in a cluster, which is not asked before what to do is known", a.config)}
+	}
+	data, err := os.ReadFile(a.config)
+	if err != nil {
+		return []error{misuse("--config wants a YAML or JSON file", "reading the configuration: %w", err)}
+	}
+	if isDocument(data) {
+		config, err := spec.DecodeConfig(data)
+		if err != nil {
+			return []error{mistakes(a.config, err)}
+		}
+		a.settings.unused = config.Unused
+		return applyDocument(cmd, a.config, config.Flags(cmd.Name()), origin)
+	}
+	file, err := readConfig(a.config, data)
+	if err != nil {
+		return []error{err}
+	}
+	return applyConfig(cmd, a.config, file, origin)
+}
+
+// isDocument says whether a file says what kind of document it is, which no map of
+// flags does. What is no map at all is for the reader of either to complain of.
+func isDocument(data []byte) bool {
+	var head struct {
+		Kind       any `json:"kind"`
+		APIVersion any `json:"apiVersion"`
+		Spec       any `json:"spec"`
+	}
+	return yaml.Unmarshal(data, &head) == nil && (head.Kind != nil || head.APIVersion != nil || head.Spec != nil)
+}
+
+// applyDocument sets the flags of cmd that an AICRConfig speaks for and that have no
+// value yet. A list takes the place of another, and is not added to it.
+func applyDocument(cmd *cobra.Command, path string, file map[string][]string, origin map[string]Setting) (wrong []error) {
+	for _, name := range slices.Sorted(maps.Keys(file)) {
+		f := cmd.Flags().Lookup(name)
+		switch {
+		case f == nil:
+			wrong = append(wrong, misuse("leave it out", "%s: it speaks of --%s, which aicr %s does not have", path, name, cmd.Name()))
+			continue
+		case origin[name].Source != "":
+			continue
+		}
+		origin[name] = Setting{Source: FromFile, Place: path}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			if err := list.Replace(file[name]); err != nil {
+				wrong = append(wrong, misuse("", "%s: --%s: %w", path, name, err))
+			}
+			continue
+		}
+		for _, v := range file[name] {
+			if err := setFlag(cmd.Flags(), f, path+": "+name, v); err != nil {
+				wrong = append(wrong, err)
+			}
+		}
+	}
+	return wrong
+}
+
 // readConfig reads a map of flag names to values. The values are strings,
 // json.Numbers, booleans, or lists of these.
-func readConfig(path string) (map[string]any, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, misuse("--config wants a YAML or JSON file", "reading the configuration: %w", err)
-	}
+func readConfig(path string, data []byte) (map[string]any, error) {
 	asJSON, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
 		return nil, misuse("", "%s: %w", path, err)

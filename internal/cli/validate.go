@@ -17,7 +17,7 @@ import (
 func newValidate(a *app) *cobra.Command {
 	var o validateOptions
 	cmd := &cobra.Command{
-		Use:   "validate --url URL | --sim FILE|NAME",
+		Use:   "validate --url URL | --sim FILE|NAME | --no-cluster",
 		Short: "Say whether a deployment is healthy, and if not, why",
 		Long: `Has every worker answer, looks at half the load, then loads the deployment episode
 by episode until what was measured decides: PASS, FAIL, or INCONCLUSIVE when the
@@ -31,10 +31,19 @@ whole episodes that there are.
 
 --dry-run prints the plan, what it costs and where each value came from, and stops.
 
-Exit codes: 0 PASS, or SKIP with its reason; 1 FAIL; 2 bad usage, recipe or target;
-3 INCONCLUSIVE or INVALID, or the run could not be kept; 130 interrupted.`,
+--no-cluster holds a recipe against a snapshot on paper: what the recipe wants of the
+cluster, the names of its checks, and of each check what can be said without asking
+the cluster. Nothing is contacted.
+
+A value comes from the flag, else the recipe, else its variable, else the --config
+file, else the scenario or the catalog, else the default.
+
+Exit codes, unless --fail-on says otherwise: 0 PASS, or SKIP with its reason; 1 FAIL;
+2 bad usage, recipe, readiness or target; 3 INCONCLUSIVE or INVALID, or the run could
+not be kept; 130 interrupted.`,
 		Example: `  aicr validate --url http://localhost:8000 --workers 8 --worker-metrics workers.txt --recipe h100.yaml
   aicr validate --url http://localhost:8000 --workers 8 --profile smoke --dry-run
+  aicr validate --no-cluster --recipe h100.yaml --snapshot cluster.yaml
   aicr validate --sim one-worker-stall
   aicr validate --sim small --real-time --profile smoke --run demo`,
 		Args: noArguments,
@@ -50,8 +59,15 @@ func (a *app) validate(ctx context.Context, o *validateOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.dryRun {
-		return a.printPlan(job.plan, o.format)
+	switch {
+	case o.dryRun:
+		end := error(nil)
+		if !checks.Ready(job.papers.readiness) {
+			end = Misused
+		}
+		return errors.Join(a.printPlan(job.plan, o.format, o.explain), end)
+	case o.noCluster:
+		return job.onPaper()
 	}
 	return job.run(ctx)
 }
@@ -66,6 +82,8 @@ type validateJob struct {
 	past    *history
 	origin  spec.Target
 	reports []reportFile
+	papers  *papers
+	fleet   int // GPUs of the node that a run on a cluster would choose; 0: not known
 }
 
 // reached is a target that can be loaded.
@@ -130,7 +148,7 @@ func (j *validateJob) carryOut(ctx context.Context, dir string, target *reached,
 	if err == nil {
 		trend, err = j.past.add(judge.NewHistoryEntry(record.run, deployment, j.plan, v))
 	}
-	return errors.Join(j.tell(ctx, &spec.Report{Run: record.run, Plan: j.plan, Verdict: v, Trend: trend, Kept: dir}), err, verdictCode(v.Verdict))
+	return errors.Join(j.tell(ctx, &spec.Report{Run: record.run, Plan: j.plan, Verdict: v, Trend: trend, Kept: dir}), err, endOf(v, j.options.failOn))
 }
 
 // tell prints what the run came to, and then writes its reports, of the record: what
@@ -191,19 +209,6 @@ func (f *followed) Episode(e *spec.EpisodeRecord) error {
 	}
 	f.view.Episode(&e.Episode)
 	return nil
-}
-
-// verdictCode is how a command ends that came to a verdict. A SKIP is no pass, and
-// there was nothing to do.
-func verdictCode(s spec.State) error {
-	switch s {
-	case spec.Pass, spec.Skip:
-		return nil
-	case spec.Fail:
-		return Failed
-	case spec.Inconclusive, spec.Invalid, spec.NotJudged:
-	}
-	return Unmeasured
 }
 
 // interrupted says whether it was the user who ended it.

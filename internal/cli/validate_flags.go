@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"aicr/internal/checks"
 	"aicr/internal/load"
 	"aicr/internal/load/workload"
 	"aicr/internal/spec"
@@ -30,12 +31,20 @@ type validateOptions struct {
 	point pointFlags
 
 	recipe    string
+	data      string // a folder with more recipes
+	snapshot  string
+	noCluster bool
+	phases    []string
+	skip      []string
+	failFast  bool
 	profile   string
 	stability string
 	history   string
 
 	run     string
 	dryRun  bool
+	explain bool
+	failOn  string
 	format  string
 	reports reportFlags
 
@@ -91,14 +100,24 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 		f.Float64Var(&o.point.sentinel, "sentinel-rate", 0, "send `N` requests a second on a fixed schedule beside the closed loop; 0: none (default: a hundredth of what is in flight, 10 at most)")
 	})
 	section(cmd, "Judgement", func(f *pflag.FlagSet) {
-		f.StringVar(&o.recipe, "recipe", "", "`FILE` with what is wanted of this hardware: reference, constraints, thresholds")
+		f.StringVarP(&o.recipe, "recipe", "r", "", "what is wanted of this hardware, a `FILE|NAME`: a file, or an overlay of the library (see 'aicr recipe --list')")
+		dataFlag(f, &o.data)
 		f.StringVar(&o.profile, "profile", spec.ProfileStandard, "`NAME`: smoke, quick, standard, certify, or classic, the published gate")
 		f.StringVar(&o.stability, "stability", spec.StabilityGate, "`WORD`: gate, or report, with which stalls are told and decide nothing; smoke reports when not said")
 		f.StringVar(&o.history, "history", "", "`FILE` with the runs before: stalls of the last weeks count, a slide is told, and this run is appended")
 	})
+	section(cmd, "Cluster", func(f *pflag.FlagSet) {
+		f.StringVarP(&o.snapshot, "snapshot", "s", "", "`FILE` with what was found on the cluster; what the recipe wants of it is held against that first")
+		f.BoolVar(&o.noCluster, "no-cluster", false, "say what can be said of --recipe and --snapshot on paper, and contact nothing")
+		f.StringArrayVar(&o.phases, "phase", nil, "`PHASE` to look at: deployment, conformance, performance, or all; may be given again (default: all)")
+		f.StringArrayVar(&o.skip, "skip-check", nil, "leave the check `NAME` out; may be given again")
+		f.BoolVar(&o.failFast, "fail-fast", false, "skip the phases after one that did not hold")
+	})
 	section(cmd, "Output", func(f *pflag.FlagSet) {
 		f.StringVar(&o.run, "run", "", "keep the run in the new folder `DIR` (default: aicr-run- and the time, here)")
 		f.BoolVar(&o.dryRun, "dry-run", false, "print the plan, what it costs and where each value came from, and stop")
+		f.BoolVar(&o.explain, "explain", false, "with --dry-run or --no-cluster: list the fields too that are known and that nothing is done with")
+		failOnFlag(f, &o.failOn)
 		o.reports.define(f)
 		outputFlag(f, &o.format)
 	})
@@ -107,6 +126,14 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 	alsoReads(cmd, metricsTokenVariable, "the bearer token itself, instead of --metrics-token-file")
 	completes(cmd, "profile", spec.Profiles()...)
 	completes(cmd, "stability", spec.StabilityGate, spec.StabilityReport)
+	_ = cmd.RegisterFlagCompletionFunc("recipe", overlayNames)
+	completes(cmd, "phase", append(spec.Phases(), everyPhase)...)
+	completes(cmd, "fail-on", failOnWords()...)
+	for _, k := range spec.Knobs() {
+		if !k.Cluster {
+			alsoReads(cmd, k.Name, k.Meaning)
+		}
+	}
 }
 
 // completes offers the words that a flag takes, where what it takes is checked with
@@ -131,8 +158,11 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 		}
 	}
 	said := func(flag string) bool { return a.settings.of(flag).Source != FromDefault }
+	flagged := func(flag string) bool { return a.settings.of(flag).Source == FromFlag }
 	j := &validateJob{app: a, options: o}
 	switch {
+	case o.noCluster:
+		wrong = append(wrong, o.onlyPaper(a)...)
 	case o.url == "" && o.sim == "":
 		bad("name an endpoint with --url http://host:port, or try --sim healthy", "there is nothing to validate")
 	case o.url != "" && o.sim != "":
@@ -155,15 +185,21 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 	}
 	also(chosen("profile", o.profile, spec.Profiles()))
 	also(chosen("stability", o.stability, []string{spec.StabilityGate, spec.StabilityReport}))
-	recipe, err := readRecipe(o.recipe)
-	also(err)
+	also(chosen("fail-on", o.failOn, failOnWords()))
+	papers, bads := o.readPapers(a)
+	wrong = append(wrong, bads...)
+	recipe := papers.recipe
 	if recipe != nil {
-		if recipe.Verdict.Profile != "" && !said("profile") {
-			o.profile = recipe.Verdict.Profile
+		if recipe.Verdict().Profile != "" && !flagged("profile") {
+			o.profile = recipe.Verdict().Profile
 		}
-		if recipe.Verdict.Stability != "" && !said("stability") {
-			o.stability = recipe.Verdict.Stability
+		if recipe.Verdict().Stability != "" && !flagged("stability") {
+			o.stability = recipe.Verdict().Stability
 		}
+	}
+	var err error
+	if j.papers = papers; !o.noCluster {
+		wrong = append(wrong, papers.forEndpoint(o)...)
 	}
 	wrong = append(wrong, o.point.check()...)
 	if o.url != "" && o.sim == "" {
@@ -187,8 +223,20 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 	if o.dryRun && len(j.reports) > 0 {
 		bad("leave one of them out", "--dry-run comes to nothing that --report could tell")
 	}
+	if o.noCluster && papers.snapshot != nil {
+		j.fleet = checks.NodeGPUs(papers.snapshot)
+		if workers := max(o.point.workers, j.fleet); o.dryRun && workers == 0 && recipe.perGPU() {
+			bad("say it with --workers N", "the recipe wants a figure for each GPU, and how many there are is not known")
+		}
+	}
+	if o.explain && !o.dryRun && !o.noCluster {
+		bad("ask for the plan with --dry-run", "--explain is for --dry-run and --no-cluster")
+	}
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
+	}
+	if o.noCluster && !o.dryRun {
+		return j, nil
 	}
 	return j, j.makePlan(ctx, recipe)
 }
@@ -197,33 +245,40 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 func (j *validateJob) makePlan(ctx context.Context, recipe *recipeFile) error {
 	a, o := j.app, j.options
 	p := a.newPlanner(recipe, j.named)
-	flags := []string{"url", "recipe", "history", "request-timeout-seconds"}
+	p.knobs = j.papers.knobs
+	if o.noCluster && j.fleet > 0 {
+		p.fleet = offer[int]{&j.fleet, fromSnapshot, o.snapshot}
+	}
+	flags := []string{"url", "recipe", "data", "snapshot", "history", "request-timeout-seconds"}
 	if j.named != nil {
-		flags = []string{"sim", "real-time", "recipe", "history"}
+		flags = []string{"sim", "real-time", "recipe", "data", "snapshot", "history"}
 	}
 	for _, flag := range flags {
 		if !p.said(flag) && a.settings.of(flag).Value != "" {
 			p.note(flag, a.settings.of(flag).Value, string(FromDefault), "")
 		}
 	}
+	recipeProfile, recipeStability := "", ""
+	if recipe != nil {
+		recipeProfile, recipeStability = recipe.Verdict().Profile, recipe.Verdict().Stability
+	}
 	switch {
+	case p.flagged("profile"):
+	case recipeProfile != "":
+		p.prevails("profile", recipeProfile, recipe.verdictPlace("profile"))
 	case p.said("profile"):
-	case recipe != nil && recipe.Verdict.Profile != "":
-		p.note("profile", o.profile, fromRecipe, recipe.path)
 	default:
 		p.note("profile", o.profile, string(FromDefault), "")
 	}
-	if !p.said("model") && recipe != nil && j.named == nil {
-		if model, ok := recipe.Input(spec.InputModel); ok {
-			o.model = model
-			p.note("model", model, fromRecipe, recipe.path)
-		}
+	if j.named == nil {
+		o.model = p.model(o.model, o.noCluster)
 	}
 	stability := o.stability
 	switch {
+	case p.flagged("stability"):
+	case recipeStability != "":
+		p.prevails("stability", recipeStability, recipe.verdictPlace("stability"))
 	case p.said("stability"):
-	case recipe != nil && recipe.Verdict.Stability != "":
-		p.note("stability", stability, fromRecipe, recipe.path)
 	default:
 		stability = defaultStability(o.profile)
 		p.note("stability", stability, fromProfile, "")
@@ -231,7 +286,7 @@ func (j *validateJob) makePlan(ctx context.Context, recipe *recipeFile) error {
 	if !p.said("seed") {
 		o.seed = 1
 		from := string(FromDefault)
-		if j.named == nil {
+		if j.named == nil && !o.noCluster {
 			o.seed, from = rand.Uint64N(1<<31), "drawn"
 		}
 		p.note("seed", strconv.FormatUint(o.seed, 10), from, "")
@@ -251,6 +306,7 @@ func (j *validateJob) makePlan(ctx context.Context, recipe *recipeFile) error {
 	if j.named != nil {
 		j.origin = spec.Target{Scenario: j.named.Metadata.Name, Seed: o.seed, Simulated: true}
 	}
+	j.papers.complete(j.plan, o, p)
 	return p.refer(ctx, j.plan)
 }
 

@@ -15,12 +15,14 @@ import (
 	"aicr/internal/stats"
 )
 
-// planner makes a plan of what the user said, the recipe, the scenario and the
-// defaults, in this order, and notes where each value came from.
+// planner makes a plan of the flags, the recipe, the variables, the scenario, the
+// catalog and the defaults, in this order, and notes where each value came from.
 type planner struct {
 	app    *app
 	recipe *recipeFile // or nil
 	named  *named      // the scenario, or nil
+	knobs  spec.KnobValues
+	fleet  offer[int] // workers, by a snapshot
 	inputs map[string]spec.Input
 }
 
@@ -34,6 +36,7 @@ const (
 	fromScenario = "scenario"
 	fromProfile  = "profile"
 	fromArgument = "argument"
+	fromSnapshot = "snapshot"
 
 	thresholdInput = "threshold " // before the name of one that a recipe sets
 )
@@ -57,6 +60,27 @@ func (p *planner) said(flag string) bool {
 	return true
 }
 
+// flagged says whether a flag was on the command line, and notes it if so. Nothing
+// prevails over that.
+func (p *planner) flagged(flag string) bool {
+	return p.app.settings.of(flag).Source == FromFlag && p.said(flag)
+}
+
+// prevails notes that the recipe says what a flag would, and tells of a variable or a
+// file that gives way to it.
+func (p *planner) prevails(flag, value, place string, knobs ...string) {
+	p.note(flag, value, fromRecipe, place)
+	set := p.app.settings.of(flag)
+	if (set.Source == FromEnv || set.Source == FromFile) && set.Value != value {
+		p.app.say("%s says %s for --%s and gives way to the recipe, which says %s; the flag itself would not", set.Place, set.Value, flag, value)
+	}
+	for _, name := range knobs {
+		if said, from, ok := p.knobs.Said(name); ok && from == spec.KnobFromEnv && said != value {
+			p.app.say("%s says %s and gives way to the recipe, which says %s; --%s would not", name, said, value, flag)
+		}
+	}
+}
+
 // offer is a value that somebody else than the user has for a flag.
 type offer[T any] struct {
 	value *T
@@ -64,11 +88,25 @@ type offer[T any] struct {
 	place string
 }
 
-// settleInput gives a flag's value: what the user said, else the first that is offered,
-// else the usual.
+// settleInput gives a flag's value: what was on the command line, else what the recipe
+// says, else what its variable, the published one or the file says, else the first that
+// is offered, else the usual.
 func settleInput[T any](p *planner, flag string, said, usual T, offers ...offer[T]) T {
-	if p.said(flag) {
+	if p.flagged(flag) {
 		return said
+	}
+	for _, o := range offers {
+		if o.value != nil && o.from == fromRecipe {
+			p.prevails(flag, written(*o.value), o.place, knobOf(flag)...)
+			return *o.value
+		}
+	}
+	shell := slices.IndexFunc(offers, func(o offer[T]) bool { return o.value != nil && o.from == spec.KnobFromEnv })
+	if (shell < 0 || p.app.settings.of(flag).Source == FromEnv) && p.said(flag) { // a file gives way to any variable
+		return said
+	}
+	if shell >= 0 {
+		offers = offers[shell:]
 	}
 	for _, o := range offers {
 		if o.value != nil {
@@ -129,7 +167,7 @@ func (p *planner) point(profile string, f pointFlags) spec.OperatingPoint {
 	var workers int
 	switch {
 	case p.named == nil:
-		workers = settleInput(p, "workers", f.workers, f.workers)
+		workers = settleInput(p, "workers", f.workers, f.workers, p.fleet)
 	case !classic: // whose operating point is a part of the gate
 		s = scenarioOffers(p.named)
 		fallthrough
@@ -137,10 +175,10 @@ func (p *planner) point(profile string, f pointFlags) spec.OperatingPoint {
 		workers = p.named.Fleet.Workers
 		p.note("workers", strconv.Itoa(workers), fromScenario, p.named.asked)
 	}
-	perGPU := settleInput(p, "concurrency-per-gpu", f.perGPU, usual.perGPU, r.perGPU, s.perGPU)
+	perGPU := settleInput(p, "concurrency-per-gpu", f.perGPU, usual.perGPU, r.perGPU, p.shell(spec.KnobConcurrency), s.perGPU, p.catalog(spec.KnobConcurrency))
 	ramp := settleInput(p, "ramp", f.ramp, usual.ramp, r.ramp, s.ramp)
-	input := settleInput(p, "prompt-input-tokens-mean", f.input, usual.input, r.input, s.input)
-	output := settleInput(p, "prompt-output-tokens-mean", f.output, usual.output, r.output, s.output)
+	input := settleInput(p, "prompt-input-tokens-mean", f.input, usual.input, r.input, p.shell(spec.KnobInputTokens), s.input, p.catalog(spec.KnobInputTokens))
+	output := settleInput(p, "prompt-output-tokens-mean", f.output, usual.output, r.output, p.shell(spec.KnobOutputTokens), s.output, p.catalog(spec.KnobOutputTokens))
 	entries := settleInput(p, "num-dataset-entries", f.entries, usual.entries, r.entries, s.entries)
 	users := perGPU * max(1, workers)
 	if !classic {
@@ -154,7 +192,7 @@ func (p *planner) point(profile string, f pointFlags) spec.OperatingPoint {
 		point.Router = p.named.Fleet.Router
 	}
 	if classic {
-		point.Requests, point.Wave = max(classicRequests, classicPerSlot*point.Concurrency), true
+		point.Requests, point.Wave = p.classicRequests(point.Concurrency), true
 		return point
 	}
 	episode := settleInput(p, "episode-duration", f.episode, usual.episode, r.episode, s.episode)
@@ -188,11 +226,12 @@ func (p *planner) thresholds(profile string, point spec.OperatingPoint) spec.Thr
 	budget, counted := float64(t.MaxEpisodes)*t.EpisodeS, false
 	if p.recipe != nil {
 		p.recipe.Overlay(&t)
-		_, counted = p.recipe.Verdict.Thresholds["maxEpisodes"]
-		for name, v := range p.recipe.Verdict.Thresholds {
-			p.note(thresholdInput+name, fmt.Sprint(v), fromRecipe, p.recipe.path)
+		_, counted = p.recipe.Verdict().Thresholds["maxEpisodes"]
+		for name, v := range p.recipe.Verdict().Thresholds {
+			p.note(thresholdInput+name, fmt.Sprint(v), fromRecipe, p.recipe.verdictPlace(name))
 		}
 	}
+	p.answerWithin(&t)
 	if point.DurationS > 0 {
 		t.EpisodeS = point.DurationS
 		if !counted {
@@ -210,7 +249,7 @@ func (p *planner) plan(profile, stability string, point spec.OperatingPoint, see
 		plan.Scenario = p.named.Scenario
 	}
 	if p.recipe != nil {
-		plan.Constraints = append(plan.Constraints, p.recipe.Constraints(max(1, point.Workers))...)
+		plan.Constraints = append(plan.Constraints, p.recipe.Figures(max(1, point.Workers))...)
 	}
 	if profile == spec.ProfileClassic {
 		plan.Constraints = classicConstraints(plan.Constraints, point.Workers)
@@ -303,10 +342,10 @@ func (p *planner) refer(ctx context.Context, plan *spec.Plan) error {
 	if plan.Profile == spec.ProfileClassic { // the published gate knows a floor and a ceiling
 		return nil
 	}
-	if p.recipe != nil && p.recipe.Verdict.Reference != nil {
+	if p.recipe != nil && p.recipe.Verdict().Reference != nil {
 		var why string
 		if plan.Reference, why = p.recipe.reference(plan.Point); why != "" {
-			p.note("reference", "left out: "+why, fromRecipe, p.recipe.path)
+			p.note("reference", "left out: "+why, fromRecipe, p.recipe.verdictPlace("reference"))
 			p.app.say("the recipe's reference is left out: %s", why)
 		}
 		return nil

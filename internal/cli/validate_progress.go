@@ -64,7 +64,7 @@ func (v *runView) Episode(e *spec.Episode) {
 	v.last = e
 	v.mu.Unlock()
 	if e.Number == 0 {
-		v.app.say("half the load: %s", figuresOf(e))
+		v.app.say("half the load: %s", episodeFigures(e))
 	}
 }
 
@@ -76,7 +76,7 @@ func (v *runView) Judged(number int, verdict *spec.Verdict, next *judge.Next) {
 	v.mu.Unlock()
 	line := fmt.Sprintf("episode %d of %s", number, v.span())
 	if last != nil {
-		line += ": " + figuresOf(last)
+		line += ": " + episodeFigures(last)
 	}
 	var tests []string
 	for _, w := range verdict.Tests {
@@ -146,7 +146,7 @@ func (v *runView) Block(width int) []string {
 			fmt.Sprintf("  %s  in flight %d of %d   errors %d   ttft p50 %s p99 %s", m.Elapsed.Round(100*time.Millisecond), m.InFlight, m.Point.Concurrency, m.Failed, layout.Short(m.TTFT50), layout.Short(m.TTFT99)),
 			fmt.Sprintf("  %s tokens/s   %s", layout.Number(m.TokensPerS), sparkline(v.rates, max(10, width-40))))
 	case v.last != nil:
-		lines = append(lines, "  last: "+figuresOf(v.last))
+		lines = append(lines, "  last: "+episodeFigures(v.last))
 	}
 	if v.verdict == nil {
 		return lines
@@ -167,8 +167,8 @@ func (v *runView) Line() string {
 	return v.title()
 }
 
-// figuresOf are the figures of an episode that a person follows.
-func figuresOf(e *spec.Episode) string {
+// episodeFigures are the figures of an episode that a person follows.
+func episodeFigures(e *spec.Episode) string {
 	rate, p50, p99 := math.NaN(), "–", "–"
 	for _, f := range e.Figures {
 		switch f.Name {

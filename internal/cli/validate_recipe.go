@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"aicr/internal/spec"
+	"aicr/recipes"
 )
 
 // recipeFile is a recipe and where it was read from.
@@ -13,20 +16,70 @@ type recipeFile struct {
 	path string
 }
 
-func readRecipe(path string) (*recipeFile, error) {
-	if path == "" {
+// library is every recipe, mixin and check that there is: those of the program, and
+// those of a folder of the user's.
+func (a *app) library(dir string) (*recipes.Library, error) {
+	l, err := recipes.Load()
+	if err != nil {
+		return nil, fmt.Errorf("reading the library: %w", err)
+	}
+	if dir == "" {
+		return l, nil
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return l, misuse("--data names a folder with overlays, mixins or a catalog", "reading --data: %w", err)
+	} else if !info.IsDir() {
+		return l, misuse("--data names a folder with overlays, mixins or a catalog", "reading --data: %s is no folder", dir)
+	}
+	if err := l.Add(dir, os.DirFS(dir)); err != nil {
+		return l, badFolder(err)
+	}
+	return l, nil
+}
+
+// badFolder says what is wrong with the files of a folder.
+func badFolder(err error) error {
+	var wrong []error
+	for _, p := range problems(err, Misused, "") {
+		if file, ok := errors.AsType[*spec.BadFile](p.Cause); ok {
+			wrong = append(wrong, mistakes(file.File, file.Mistakes))
+			continue
+		}
+		wrong = append(wrong, misuse(p.Hint, "%w", p.Cause))
+	}
+	return errors.Join(wrong...)
+}
+
+// readRecipe reads a recipe from a file, or takes an overlay of the library by its name,
+// and completes it by what it is based on.
+func (a *app) readRecipe(asked string, l *recipes.Library) (*recipeFile, error) {
+	if asked == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(path)
+	made, err := a.namedRecipe(asked, l)
 	if err != nil {
-		return nil, misuse("aicr knee --write FILE makes one; docs/thresholds.md shows another", "reading the recipe: %w", err)
+		return nil, err
 	}
-	r, err := spec.DecodeRecipe(data)
-	if err != nil {
-		return nil, mistakes(path, err)
+	if o, ok := l.Overlay(asked); ok {
+		asked = o.File
 	}
-	return &recipeFile{r, path}, nil
+	return &recipeFile{made.Recipe, asked}, nil
 }
+
+// place is where the recipe says a thing: the overlay and its file, or the file that
+// was named. A group is a phase, or recipes.OfVerdict.
+func (r *recipeFile) place(group, name string) string {
+	if o, ok := r.OriginOf(group, name); ok {
+		return strings.TrimSpace(o.Overlay + " " + o.File)
+	}
+	return r.path
+}
+
+// inputPlace is where it says an input of the benchmark.
+func (r *recipeFile) inputPlace(name string) string { return r.place(spec.PhasePerformance, name) }
+
+// verdictPlace is where it says how it is judged.
+func (r *recipeFile) verdictPlace(name string) string { return r.place(recipes.OfVerdict, name) }
 
 // offers is what the recipe says of the operating point: its own input, else the
 // point at which its reference was measured. The published gate knows the first
@@ -35,20 +88,24 @@ func (r *recipeFile) offers(classic bool) (o pointOffers) {
 	if r == nil {
 		return o
 	}
-	from := func(v int) offer[int] { return offer[int]{&v, fromRecipe, r.path} }
+	from := func(v int, place string) offer[int] { return offer[int]{&v, fromRecipe, place} }
 	_, own := r.Input(spec.InputConcurrency)
 	if n, ok := r.ConcurrencyPerGPU(); ok && (own || !classic) {
-		o.perGPU = from(n)
+		place := r.verdictPlace("reference")
+		if own {
+			place = r.inputPlace(spec.InputConcurrency)
+		}
+		o.perGPU = from(n, place)
 	}
 	if classic {
 		return o
 	}
-	if ref := r.Verdict.Reference; ref != nil {
-		o.input, o.output = from(ref.InputTokens), from(ref.OutputTokens)
+	if ref := r.Verdict().Reference; ref != nil {
+		o.input, o.output = from(ref.InputTokens, r.verdictPlace("reference")), from(ref.OutputTokens, r.verdictPlace("reference"))
 	}
-	if s, ok := r.Verdict.Thresholds["episodeS"]; ok {
+	if s, ok := r.Verdict().Thresholds["episodeS"]; ok {
 		d := seconds(inSeconds(s))
-		o.episode = offer[seconds]{&d, fromRecipe, r.path}
+		o.episode = offer[seconds]{&d, fromRecipe, r.verdictPlace("episodeS")}
 	}
 	return o
 }
@@ -58,19 +115,19 @@ func (r *recipeFile) perGPU() bool {
 	if r == nil {
 		return false
 	}
-	one, two := r.Constraints(1), r.Constraints(2)
+	one, two := r.Figures(1), r.Figures(2)
 	for i := range one {
 		if one[i].Threshold != two[i].Threshold {
 			return true
 		}
 	}
-	return r.Verdict.Reference != nil
+	return r.Verdict().Reference != nil
 }
 
 // reference is the recipe's reference for a fleet at a point, or why it does not
 // hold there.
 func (r *recipeFile) reference(p spec.OperatingPoint) (*spec.ReferenceFigure, string) {
-	ref := r.Verdict.Reference
+	ref := r.Verdict().Reference
 	perGPU := p.Concurrency / max(1, p.Workers)
 	if perGPU != ref.ConcurrencyPerGPU || p.InputTokens != ref.InputTokens || p.OutputTokens != ref.OutputTokens {
 		return nil, fmt.Sprintf("it was measured with %d in flight a GPU and %d/%d tokens, and this run has %d and %d/%d",

@@ -36,6 +36,7 @@ func (j *validateJob) reach(ctx context.Context, view *runView) (*reached, error
 			return nil, err
 		}
 	} else {
+		o.Runtime, o.Chart = j.papers.versionsBehind()
 		j.watched.settleURL(ctx)
 		o.Sources, end = j.watched.sources(), j.watched.client.Close
 	}

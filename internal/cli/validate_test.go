@@ -198,7 +198,7 @@ func TestARecordThatCannotBeKeptIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &validateOptions{profile: spec.ProfileStandard, format: outputText}
-	j := &validateJob{app: a, options: o, named: &s}
+	j := &validateJob{papers: &papers{}, app: a, options: o, named: &s}
 	if err := j.makePlan(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -241,17 +241,6 @@ func TestAFullDiskEndsTheRecord(t *testing.T) {
 	}
 	if left, err := os.ReadDir(r.dir); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v %v", left, err)
-	}
-}
-
-func TestExitCodesOfVerdicts(t *testing.T) {
-	for state, want := range map[spec.State]error{
-		spec.Pass: nil, spec.Skip: nil, spec.Fail: Failed, spec.Inconclusive: Unmeasured, spec.Invalid: Unmeasured,
-		spec.NotJudged: Unmeasured, "": Unmeasured, "pass": Unmeasured,
-	} {
-		if got := verdictCode(state); got != want { //nolint:errorlint // the very value
-			t.Errorf("%q ends with %v, want %v", state, got, want)
-		}
 	}
 }
 

@@ -17,11 +17,16 @@ const classicErrors = "In simulation (20,000 deployments a state, fitted to the 
 	"workers, slow GPUs. It caught a slow host path always, and three in four of those that were slow throughout."
 
 // printPlan is the product of --dry-run.
-func (a *app) printPlan(p *spec.Plan, format string) error {
+func (a *app) printPlan(p *spec.Plan, format string, explain bool) error {
 	if format == outputJSON {
 		return a.printJSON(p)
 	}
-	_, err := a.env.Stdout.Write(planText(p, a.stdoutPalette()))
+	text := &layout.Page{Palette: a.stdoutPalette()}
+	text.Write(planText(p, a.stdoutPalette()))
+	if explain {
+		tellUnused(text, append([]spec.Unused{}, p.Unused...))
+	}
+	_, err := a.env.Stdout.Write(text.Bytes())
 	return err
 }
 
@@ -45,24 +50,62 @@ func planText(p *spec.Plan, paint layout.Palette) []byte {
 	row("judged by", judgedBy(p))
 	row("takes", fmt.Sprintf("%s, %s, %s GPU-minutes when it is healthy", layout.Plural(p.Cost.ExpectedEpisodes, "episode"),
 		wholeTime(p.Cost.ExpectedS), layout.Number(p.Cost.ExpectedGPUMinutes)))
-	row("at worst", fmt.Sprintf("%s, %s, %s GPU-minutes; until each worker answers comes before", layout.Plural(p.Cost.WorstEpisodes, "episode"),
-		wholeTime(p.Cost.WorstS), layout.Number(p.Cost.WorstGPUMinutes)))
+	before := "until each worker answers comes before"
+	if len(p.Creates) > 0 {
+		before = "what is made on the cluster may take its longest"
+	}
+	row("at worst", fmt.Sprintf("%s, %s, %s GPU-minutes; %s", layout.Plural(p.Cost.WorstEpisodes, "episode"),
+		wholeTime(p.Cost.WorstS), layout.Number(p.Cost.WorstGPUMinutes), before))
 	if p.Scenario != nil {
 		row("simulated", "in virtual time it is over in seconds")
 	}
 	if p.Profile == spec.ProfileClassic {
 		row("mind", classicErrors)
 	}
+	if len(p.Readiness) > 0 {
+		tellReadiness(t, p.Readiness)
+	}
+	if len(p.Checks) > 0 {
+		tellChecks(t, p)
+	}
+	if len(p.Creates) > 0 {
+		t.Title("Made on the cluster, and taken away again")
+		var rows []layout.Row
+		for _, c := range p.Creates {
+			rows = append(rows, layout.Row{Cells: []string{c.Kind, c.Name, c.Why}})
+		}
+		t.Table(make([]layout.Column, 3), rows)
+	}
 	t.Title("Inputs")
-	rows := [][]string{}
+	var rows []layout.Row
 	for _, name := range slices.Sorted(maps.Keys(p.Inputs)) {
 		in := p.Inputs[name]
-		rows = append(rows, []string{name, in.Value, strings.TrimSpace(in.From + " " + in.Place)})
+		rows = append(rows, layout.Row{Cells: []string{name, in.Value, strings.TrimSpace(in.From + " " + in.Place)}})
 	}
-	for _, line := range layout.Aligned(rows, make([]bool, 3)) {
-		fmt.Fprintf(t, "%s\n", cut(line, layout.Columns))
-	}
+	t.Table(make([]layout.Column, 3), rows)
 	return t.Bytes()
+}
+
+// tellChecks lists the checks that run, those that the recipe asks for and that do not,
+// and of a cluster the others.
+func tellChecks(t *layout.Page, p *spec.Plan) {
+	t.Title("Checks")
+	var rows []layout.Row
+	var unasked []string
+	for _, c := range p.Checks {
+		switch {
+		case c.Runs:
+			rows = append(rows, layout.Row{Cells: []string{c.Phase, c.Name, "runs", c.Why}})
+		case c.From != "":
+			rows = append(rows, layout.Row{Cells: []string{c.Phase, c.Name, "does not run", c.Why}})
+		default:
+			unasked = append(unasked, c.Name)
+		}
+	}
+	t.Table(make([]layout.Column, 4), rows)
+	if len(unasked) > 0 && len(p.Creates) > 0 { // of an endpoint they say nothing
+		t.Line(2, "", "the recipe does not ask for "+strings.Join(unasked, ", "))
+	}
 }
 
 func wholeTime(s float64) string {
@@ -71,6 +114,10 @@ func wholeTime(s float64) string {
 
 func fleetOf(p *spec.Plan) string {
 	switch {
+	case len(p.Creates) > 0 && p.Point.Workers == 0:
+		return "a deployment on a cluster, of an unknown number of GPUs"
+	case len(p.Creates) > 0:
+		return "a deployment on a cluster, with " + layout.Plural(p.Point.Workers, "worker")
 	case p.Scenario != nil:
 		return fmt.Sprintf("%s, simulated (%s)", layout.Plural(p.Point.Workers, "worker"), p.Scenario.Metadata.Name)
 	case p.Point.Workers == 0:

@@ -8,7 +8,7 @@ import (
 	"aicr/internal/spec"
 )
 
-// The recorded pages are those of Dynamo 1.4.1's frontend.
+// The recorded pages are those of Dynamo's frontend.
 func TestFrontendPage(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -24,7 +24,7 @@ var f = func(v float64) *float64 { return &v }
 
 const firstAndGaps = "the counts of the worker's first-token and inter-token times, since it has no vllm:generation_tokens_total"
 
-// The recorded pages are those of Dynamo 1.4.1's mocker; a real vLLM's values are
+// The recorded pages are those of Dynamo's mocker; a real vLLM's values are
 // told in its own words below.
 func TestWorkerPage(t *testing.T) {
 	for _, tc := range []struct {

@@ -15,13 +15,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxDocument is the largest document that is read, in bytes.
-const MaxDocument = 1 << 20
+// MaxDocument is the largest document that is read, in bytes. A snapshot names every
+// node of a cluster, and may be larger.
+const (
+	MaxDocument = 1 << 20
+	MaxSnapshot = 32 << 20
+)
 
 // Documents come from the network too. An alias makes a large document of a
 // small one, so what counts is what it stands for, not what was sent.
 const (
 	maxValues   = 1 << 16
+	mostFacts   = 1 << 22 // values of a snapshot
 	maxDepth    = 32
 	maxMistakes = 1000
 )
@@ -35,8 +40,17 @@ type document struct {
 	broken   map[string]bool
 	misnamed map[string]bool // not written, but something close to it was
 	mistakes Mistakes
+	unused   []Unused
+	setAside bool // what is decoded is a part of a field that is not used
 	values   int
+	most     int  // values that are read
 	full     bool // a limit was passed: the rest is not looked at
+}
+
+// Unused is a field that a document has and this program knows, and does nothing with.
+type Unused struct {
+	Path string `json:"path"`
+	Line int    `json:"line"`
 }
 
 type position struct{ line, column int }
@@ -55,9 +69,11 @@ type variant interface {
 }
 
 // parse reads one document of YAML, which JSON is too.
-func parse(data []byte) (*yaml.Node, error) {
-	if len(data) > MaxDocument {
-		return nil, whole(1, "the document is larger than 1 MiB", "")
+func parse(data []byte) (*yaml.Node, error) { return parseWithin(data, MaxDocument) }
+
+func parseWithin(data []byte, most int) (*yaml.Node, error) {
+	if len(data) > most {
+		return nil, whole(1, fmt.Sprintf("the document is larger than %d MiB", most>>20), "")
 	}
 	if bad := invalidUTF8(data); bad >= 0 {
 		return nil, whole(1+bytes.Count(data[:bad], []byte{'\n'}), "the document is not UTF-8 text", "")
@@ -121,15 +137,15 @@ func (l *lineReader) Read(p []byte) (int, error) {
 	if len(l.rest) == 0 {
 		return 0, io.EOF
 	}
-	line := l.rest
-	if end := bytes.IndexByte(line, '\n'); end >= 0 {
-		line = line[:end+1]
+	part := l.rest[:min(len(l.rest), len(p))] // a line may be the whole document
+	if end := bytes.IndexByte(part, '\n'); end >= 0 {
+		part = part[:end+1]
 	}
-	n := copy(p, line)
-	if n == len(line) {
+	n := copy(p, part)
+	l.rest = l.rest[n:]
+	if n > 0 && (p[n-1] == '\n' || len(l.rest) == 0) {
 		l.read++
 	}
-	l.rest = l.rest[n:]
 	return n, nil
 }
 
@@ -145,7 +161,22 @@ func syntaxMistake(data []byte, read int, err error) Mistakes {
 	}
 	text, hint := parts[2], ""
 	line, unsaid := strconv.Atoi(parts[1])
+	if name := unknownAnchor.FindStringSubmatch(text); name != nil {
+		if at := lineWith(data, "*"+name[1]); at > 0 {
+			return whole(at, "not YAML: "+text, "")
+		}
+	}
 	switch text {
+	case "did not find expected comment or line break", "found unexpected end of stream":
+		// A quote that is not closed lasts to the next one, lines below.
+		if line = read; unsaid == nil {
+			line, _ = strconv.Atoi(parts[1])
+		}
+		if at := openQuote(data); at > 0 && at <= line {
+			line, hint = at, "a quote that opens here is not closed"
+		} else if strings.HasPrefix(text, "did not find") {
+			hint = "put quotes around text that begins with a sign, as \">= 50000\""
+		}
 	case "did not find expected key", "did not find expected '-' indicator":
 		// The parser looks ahead: the first line that it already trips over is the one.
 		line, hint = read, "check how far this line is indented"
@@ -169,11 +200,63 @@ func syntaxMistake(data []byte, read int, err error) Mistakes {
 		if unsaid != nil {
 			line = read
 		}
+		if strings.Contains(text, "tab character") {
+			line = indentedByTab(data, line, read)
+		}
 		if strings.Contains(text, "tab character") || text == "found character that cannot start any token" {
 			hint = "indent with spaces, and quote text that begins with a sign"
 		}
 	}
 	return whole(max(min(line, read), 1), "not YAML: "+text, hint)
+}
+
+var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+
+// lineWith is the first line that has a text outside of a comment, or 0.
+func lineWith(data []byte, text string) int {
+	at := 0
+	for line := range strings.Lines(string(data)) {
+		at++
+		if strings.Contains(uncommented(line), text) {
+			return at
+		}
+	}
+	return 0
+}
+
+// openQuote is the first line that opens a double quote and does not close it, or 0.
+func openQuote(data []byte) int {
+	at := 0
+	for line := range strings.Lines(string(data)) {
+		at++
+		if strings.Count(strings.ReplaceAll(uncommented(line), `\"`, ""), `"`)%2 == 1 {
+			return at
+		}
+	}
+	return 0
+}
+
+func uncommented(line string) string {
+	if strings.HasPrefix(strings.TrimSpace(line), "#") {
+		return ""
+	}
+	before, _, _ := strings.Cut(line, " #")
+	return before
+}
+
+// indentedByTab is the line that has the tab: it may come after the one that is blamed.
+func indentedByTab(data []byte, blamed, read int) int {
+	at := 0
+	for line := range bytes.Lines(data) {
+		if at++; at > read {
+			break
+		}
+		indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+		if at >= blamed && bytes.IndexByte(indent, '\t') >= 0 {
+			return at
+		}
+	}
+	return blamed
 }
 
 // fails reports whether the first lines alone have that error.
@@ -191,8 +274,10 @@ func fails(data []byte, lines int, text string) bool {
 }
 
 // decode lays what the document says over v, which must be a pointer.
-func decode(root *yaml.Node, v any) *document {
-	d := &document{root: root, written: map[string]position{}, broken: map[string]bool{}, misnamed: map[string]bool{}}
+func decode(root *yaml.Node, v any) *document { return decodeWithin(root, v, maxValues) }
+
+func decodeWithin(root *yaml.Node, v any, most int) *document {
+	d := &document{root: root, written: map[string]position{}, broken: map[string]bool{}, misnamed: map[string]bool{}, most: most}
 	d.value(root, "", reflect.ValueOf(v).Elem(), 0)
 	return d
 }
@@ -276,8 +361,8 @@ func (d *document) value(n *yaml.Node, path string, v reflect.Value, depth int) 
 	if d.full {
 		return
 	}
-	if d.values++; d.values > maxValues {
-		d.stop(n, path, fmt.Sprintf("more than %d values", maxValues))
+	if d.values++; d.values > d.most {
+		d.stop(n, path, fmt.Sprintf("more than %d values", d.most))
 		return
 	}
 	if depth > maxDepth {
@@ -299,7 +384,12 @@ func (d *document) value(n *yaml.Node, path string, v reflect.Value, depth int) 
 	if isNull(n) {
 		// A list whose every line is commented out says nothing. A value that
 		// was forgotten is another matter.
-		if isOwn || kind != reflect.Struct && kind != reflect.Slice {
+		mayBeEmpty := false
+		switch own.(type) {
+		case *Anything, *Facts, *Texts:
+			mayBeEmpty = true
+		}
+		if isOwn && !mayBeEmpty || kind != reflect.Struct && kind != reflect.Slice && kind != reflect.Map {
 			d.wrong(path, "no value", "write a value")
 		}
 		return
@@ -311,13 +401,15 @@ func (d *document) value(n *yaml.Node, path string, v reflect.Value, depth int) 
 		d.structure(n, path, v, depth)
 	case kind == reflect.Slice:
 		d.list(n, path, v, depth)
+	case kind == reflect.Map:
+		d.table(n, path, v, depth)
 	case kind == reflect.String:
 		if text, ok := d.text(n, path); ok {
 			v.SetString(text)
 		}
 	case kind == reflect.Bool:
-		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
-			d.wrong(path, "want true or false, got "+describe(n), "")
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || !strings.EqualFold(n.Value, "true") && !strings.EqualFold(n.Value, "false") {
+			d.wrong(path, "want true or false, got "+describe(n), meantBool(n))
 			return
 		}
 		v.SetBool(strings.EqualFold(n.Value, "true"))
@@ -360,7 +452,18 @@ func (d *document) structure(n *yaml.Node, path string, v reflect.Value, depth i
 		if m.value.Kind == yaml.AliasNode || m.value.Kind == yaml.ScalarNode && !isNull(m.value) {
 			d.written[at] = positionOf(m.value)
 		}
+		within := d.setAside
+		switch v.Type().Field(index).Tag.Get("aicr") {
+		case "unused":
+			if !within {
+				d.unused = append(d.unused, Unused{at, d.written[at].line})
+				d.setAside = true
+			}
+		case "version":
+			m.value = quotedVersion(m.value)
+		}
 		d.value(m.value, at, v.Field(index), depth+1)
+		d.setAside = within
 	}
 	if len(unknown) == 0 {
 		return
@@ -370,12 +473,25 @@ func (d *document) structure(n *yaml.Node, path string, v reflect.Value, depth i
 		known = some.fieldNames()
 	}
 	for _, key := range unknown {
+		if d.full {
+			return
+		}
 		name := target(key).Value
 		if near, ok := Nearest(name, known); ok {
 			d.misnamed[join(path, near)] = true
 		}
 		d.note(join(path, plain(name)), positionOf(key), "unknown field", meant(name, known, "the fields here are"))
 	}
+}
+
+// quotedVersion is a version as if it had quotes: 1.20 is one, and no number.
+func quotedVersion(n *yaml.Node) *yaml.Node {
+	if n = target(n); n.Kind != yaml.ScalarNode || n.Tag != "!!int" && n.Tag != "!!float" {
+		return n
+	}
+	text := *n
+	text.Tag = "!!str"
+	return &text
 }
 
 type member struct {
@@ -407,7 +523,7 @@ func (d *document) members(n *yaml.Node, path string, depth int) []member {
 		}
 	}
 	for _, from := range merged {
-		if d.values++; d.values > maxValues || depth > maxDepth {
+		if d.values++; d.values > d.most || depth > maxDepth {
 			d.stop(from, path, "more is merged than is read")
 			break
 		}
@@ -416,6 +532,7 @@ func (d *document) members(n *yaml.Node, path string, depth int) []member {
 			continue
 		}
 		for _, m := range d.members(target(from), path, depth+1) {
+			d.values++
 			if first[m.name] == nil {
 				first[m.name] = m.key
 				all = append(all, m)
@@ -434,7 +551,7 @@ func (d *document) list(n *yaml.Node, path string, v reflect.Value, depth int) {
 		d.wrong(path, "want a list, got "+describe(n), hint)
 		return
 	}
-	all := reflect.Zero(v.Type()) // an empty list is none
+	all := reflect.MakeSlice(v.Type(), 0, len(n.Content)) // an empty list is not none: in an overlay it clears
 	for i, one := range n.Content {
 		if d.full {
 			break
@@ -451,16 +568,65 @@ func (d *document) list(n *yaml.Node, path string, v reflect.Value, depth int) {
 	v.Set(all)
 }
 
+// table decodes a map whose keys are the document's own.
+func (d *document) table(n *yaml.Node, path string, v reflect.Value, depth int) {
+	if n.Kind != yaml.MappingNode || n.Tag != "!!map" {
+		d.wrong(path, "want a map, got "+describe(n), "")
+		return
+	}
+	all := reflect.MakeMap(v.Type())
+	for _, m := range d.members(n, path, depth) {
+		if d.full {
+			break
+		}
+		at := keyed(path, m.name)
+		d.written[at] = positionOf(m.key)
+		fresh := reflect.New(v.Type().Elem()).Elem()
+		d.value(m.value, at, fresh, depth+1)
+		all.SetMapIndex(reflect.ValueOf(m.name), fresh)
+	}
+	v.Set(all)
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
+// keyed is the path of a value in a map.
+func keyed(path, key string) string {
+	if identifier.MatchString(key) {
+		return join(path, key)
+	}
+	return fmt.Sprintf("%s[%s]", path, plain(key))
+}
+
 func (d *document) text(n *yaml.Node, path string) (string, bool) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
 		return n.Value, true
 	}
 	hint := ""
-	if n.Kind == yaml.ScalarNode && strings.HasPrefix(n.Tag, "!!") {
+	switch {
+	case n.Kind != yaml.ScalarNode:
+	case strings.HasPrefix(n.Tag, "!!"):
 		hint = fmt.Sprintf("write %q, with quotes", plain(n.Value))
+	case strings.HasPrefix(n.Tag, "!"): // what begins with a ! is a tag, unless it is in quotes
+		hint = fmt.Sprintf("write %q, with quotes", strings.TrimSpace(shorten(n.Tag+" "+n.Value)))
 	}
 	d.wrong(path, "want text, got "+describe(n), hint)
 	return "", false
+}
+
+// meantBool is a hint at the truth value that older YAML, or a person, has another
+// word for.
+func meantBool(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	switch strings.ToLower(n.Value) {
+	case "yes", "y", "on", "true", "1":
+		return "write true, without quotes"
+	case "no", "n", "off", "false", "0":
+		return "write false, without quotes"
+	}
+	return ""
 }
 
 var digits = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)

@@ -33,6 +33,11 @@ type Plan struct {
 	Inputs map[string]Input `json:"inputs"` // each with where it came from
 
 	Scenario *Scenario `json:"scenario,omitempty"` // of a simulated target
+
+	Checks    []PlannedCheck  `json:"checks,omitempty"`
+	Readiness []Held          `json:"readiness,omitempty"` // what the recipe wants of the cluster, held against the snapshot
+	Creates   []PlannedObject `json:"creates,omitempty"`   // on the cluster
+	Unused    []Unused        `json:"unused,omitempty"`    // fields of the recipe that nothing is done with
 }
 
 // Whether stalls decide, or are only told.

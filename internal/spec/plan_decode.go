@@ -29,6 +29,10 @@ type planDocument struct {
 	Cost         Cost             `json:"cost"`
 	Inputs       inputValues      `json:"inputs"`
 	Scenario     scenarioValue    `json:"scenario,omitzero"`
+	Checks       []PlannedCheck   `json:"checks,omitempty"`
+	Readiness    []Held           `json:"readiness,omitempty"`
+	Creates      []PlannedObject  `json:"creates,omitempty"`
+	Unused       []Unused         `json:"unused,omitempty"`
 }
 
 // DecodePlan reads the plan that a run kept. Nothing in it has a default: a
@@ -69,12 +73,23 @@ func DecodePlan(data []byte) (*Plan, error) {
 		"expected_gpu_minutes": p.Cost.ExpectedGPUMinutes, "worst_gpu_minutes": p.Cost.WorstGPUMinutes} {
 		d.between(join("cost", field), v, 0, mostAnything)
 	}
+	for i, c := range p.Checks {
+		at := element("checks", i)
+		d.word(join(at, "phase"), c.Phase, Phases())
+		d.between(join(at, "timeout_s"), c.TimeoutS, 0, mostAnything)
+	}
+	for i, h := range p.Readiness {
+		d.word(join(element("readiness", i), "state"), string(h.State), []string{string(HeldMet), string(HeldNotMet), string(HeldError)})
+	}
+	for i, u := range p.Unused {
+		d.within(join(element("unused", i), "line"), u.Line, 0, mostCounted)
+	}
 	if err := d.err(); err != nil {
 		return nil, err
 	}
 	return &Plan{Schema: p.Schema, Profile: p.Profile, Point: p.Point, Reference: p.Reference, Constraints: p.Constraints,
 		Thresholds: p.Thresholds, Stability: p.Stability, Half: p.Half, Seed: uint64(p.Seed), Prior: p.Prior, PriorMinutes: p.PriorMinutes, Cost: p.Cost,
-		Inputs: p.Inputs, Scenario: p.Scenario.Scenario}, nil
+		Inputs: p.Inputs, Scenario: p.Scenario.Scenario, Checks: p.Checks, Readiness: p.Readiness, Creates: p.Creates, Unused: p.Unused}, nil
 }
 
 // EncodePlan writes a plan as a run keeps it. A plan that DecodePlan would not
@@ -305,5 +320,5 @@ func plainly(n *yaml.Node) {
 
 // emptyDocument is one that nothing was read from.
 func emptyDocument() *document {
-	return &document{root: &yaml.Node{Line: 1, Column: 1}, written: map[string]position{}, broken: map[string]bool{}, misnamed: map[string]bool{}}
+	return &document{root: &yaml.Node{Line: 1, Column: 1}, written: map[string]position{}, broken: map[string]bool{}, misnamed: map[string]bool{}, most: maxValues}
 }

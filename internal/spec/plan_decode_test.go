@@ -35,13 +35,20 @@ func somePlan(t testing.TB) *spec.Plan {
 		Cost:     spec.Cost{ExpectedEpisodes: 5, WorstEpisodes: 11, ExpectedS: 270, WorstS: 600, ExpectedGPUMinutes: 36, WorstGPUMinutes: 80},
 		Inputs:   map[string]spec.Input{"profile": {Value: "standard", From: "default"}, "url": {Value: "http://127.0.0.1:1/v1", From: "flag", Place: "--url"}},
 		Scenario: scenario,
+		Checks: []spec.PlannedCheck{{Name: "inference-perf", Phase: spec.PhasePerformance, Runs: true, Why: "the recipe asks for it", TimeoutS: 3900, From: "recipe h100 h100.yaml"},
+			{Name: "dra-support", Phase: spec.PhaseConformance, Why: "the recipe does not ask for it"}},
+		Readiness: []spec.Held{{Name: "K8s.server.version", Want: ">= 1.34", Value: "v1.34.1", State: spec.HeldMet},
+			{Name: "GPU.hardware.model", Want: "h100", State: spec.HeldError, Reason: "forbidden", Remediation: "ask", From: "recipe h100"}},
+		Creates: []spec.PlannedObject{{Kind: "Namespace", Name: "aicr-inference-perf-<8 hex>", Why: "everything is in it"}, {Kind: "Secret", Name: "aicr-hf-token", Namespace: "x", Why: "it is set"}},
+		Unused:  []spec.Unused{{Path: "spec.validation.performance.timeout", Line: 7}},
 	}
 }
 
 func TestAPlanIsReadAsItWasWritten(t *testing.T) {
 	minimal := func(p *spec.Plan) {
-		p.Reference, p.Half, p.Prior, p.Scenario, p.Constraints = nil, nil, nil, nil, nil
+		p.Reference, p.Half, p.Prior, p.Scenario, p.Constraints = nil, nil, nil, nil, []spec.Constraint{}
 		p.Inputs = map[string]spec.Input{}
+		p.Checks, p.Readiness, p.Creates, p.Unused = nil, nil, nil, nil
 	}
 	for name, change := range map[string]func(*spec.Plan){
 		"all of it":            func(*spec.Plan) {},
@@ -133,6 +140,10 @@ func TestWhatIsWrongWithAPlanIsToldAtOnce(t *testing.T) {
 		"an input without its source":      {"value: standard\n    from: default", "value: standard", "inputs.profile.from: is missing"},
 		"no end of an episode":             {"duration_s: 50", "duration_s: 0", "point.duration_s: an episode that ends neither by time nor by count"},
 		"a scenario that is none":          {"router: least-loaded\n    kvCredit", "router: leest-loaded\n    kvCredit", "scenario.fleet.router: \"leest-loaded\" is not known here\n    hint: did you mean least-loaded?"},
+		"a check of no phase":              {"phase: performance", "phase: perfomance", "checks[0].phase: \"perfomance\" is not known here\n    hint: did you mean performance?"},
+		"a check without its reason":       {"    why: the recipe asks for it\n", "", "checks[0].why: is missing"},
+		"a constraint held in no way":      {"state: met\n", "state: meet\n", "readiness[0].state: \"meet\" is not known here"},
+		"an object without a name":         {"    name: aicr-hf-token\n", "", "creates[1].name: is missing"},
 		"a stall of no time":               {"last: \"2026-06-04T12:00:00Z\"", "last: yesterday", `prior[0].last: "yesterday" is no time`},
 	} {
 		t.Run(name, func(t *testing.T) {

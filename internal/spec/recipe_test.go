@@ -10,6 +10,7 @@ import (
 	"aicr/internal/spec"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 )
 
@@ -50,10 +51,15 @@ func TestEveryMistakeOfARecipeIsToldAtOnceWithItsLine(t *testing.T) {
 func TestARecipeOfUpstreamIsReadAsFarAsTheVerdictGoes(t *testing.T) {
 	got := mustRecipe(t, string(mustRead(t, "testdata/recipe/good.yaml")))
 	want := &spec.Recipe{
-		Name:     "h100-eks-inference",
+		Kind: spec.RecipeKind, APIVersion: "aicr.run/v1alpha2",
+		Name: "h100-eks-inference", Base: "h100-eks",
 		Criteria: spec.Criteria{Service: "eks", Accelerator: "h100", OS: "ubuntu", Intent: "inference", Platform: "dynamo", Nodes: 1},
-		Checks:   []string{"inference-perf", "nccl-all-reduce-bw"},
-		Wants: []spec.RecipeConstraint{
+		Wants:    []spec.RecipeConstraint{{Name: "K8s.server.version", Value: ">= 1.34"}},
+	}
+	performance := &spec.RecipePhase{
+		Timeout: "65m", NodeSelection: &spec.NodeSelection{MaxNodes: 1}, Infrastructure: "any",
+		Checks: []string{"inference-perf", "nccl-all-reduce-bw"},
+		Constraints: []spec.RecipeConstraint{
 			{Name: "inference-throughput", Value: ">= 6250", Unit: "tokens/s/GPU", Severity: "error", Remediation: "look at the host", Tolerance: new(0.05)},
 			{Name: "inference-ttft-p99", Value: "<=2", Unit: "s"},
 			{Name: "inference-model", Value: "Qwen/Qwen3-8B"},
@@ -68,6 +74,21 @@ func TestARecipeOfUpstreamIsReadAsFarAsTheVerdictGoes(t *testing.T) {
 				Dispersion: 0.03, N: 20, Measured: "2026-06-04"},
 			Thresholds: spec.ThresholdValues{"ttftGuardrailMs": 1500, "maxEpisodes": 30, "rateBad": 0.2}},
 	}
+	want.Phases = spec.RecipePhases{Readiness: &spec.RecipePhase{Constraints: []spec.RecipeConstraint{}}, Performance: performance,
+		Deployment: &spec.RecipePhase{Checks: []string{"operator-health"}}, Conformance: &spec.RecipePhase{Checks: []string{"dra-support"}}}
+	want.Unused = []spec.Unused{
+		{Path: "spec.componentRefs[0].overrides", Line: 12},
+		{Path: "spec.validation.performance.timeout", Line: 20},
+		{Path: "spec.validation.performance.nodeSelection", Line: 21},
+		{Path: "spec.validation.performance.infrastructure", Line: 22},
+		{Path: "spec.validation.performance.constraints[0].severity", Line: 25},
+		{Path: "spec.validation.performance.constraints[6]", Line: 31},
+		{Path: "spec.validation.performance.constraints[7]", Line: 32},
+	}
+	if len(got.Components) != 1 || got.Components[0].Name != "dynamo-platform" || got.Components[0].Version == "" || !got.HasComponent("dynamo-platform") {
+		t.Errorf("components %+v", got.Components)
+	}
+	want.Components = got.Components
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -107,7 +128,7 @@ func TestConstraintsAreResolvedToCanonicalUnits(t *testing.T) {
 		`{name: inference-ttft-p99, value: "<= 1.5", unit: s, tolerance: 0.5}`:           ttft(1500, 0.5),
 		`{name: inference-model, value: x}, {name: nccl-all-reduce-bw, value: ">= 300"}`: nil,
 	} {
-		if diff := cmp.Diff(want, mustRecipe(t, constraintRecipe(text)).Constraints(4)); diff != "" {
+		if diff := cmp.Diff(want, mustRecipe(t, constraintRecipe(text)).Figures(4)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
@@ -118,11 +139,11 @@ func TestAReferenceTellsTheLoadWhereNoInputDoes(t *testing.T) {
 	if n, ok := r.ConcurrencyPerGPU(); ok {
 		t.Errorf("a recipe that says none has %d", n)
 	}
-	r.Verdict.Reference = &spec.RecipeReference{ConcurrencyPerGPU: 96}
+	r.Phases.Performance = &spec.RecipePhase{Verdict: spec.RecipeVerdict{Reference: &spec.RecipeReference{ConcurrencyPerGPU: 96}}}
 	if n, ok := r.ConcurrencyPerGPU(); n != 96 || !ok {
 		t.Errorf("%d, %v", n, ok)
 	}
-	r.Wants = []spec.RecipeConstraint{{Name: spec.InputConcurrency, Value: "64"}}
+	r.Phases.Performance.Constraints = []spec.RecipeConstraint{{Name: spec.InputConcurrency, Value: "64"}}
 	if n, ok := r.ConcurrencyPerGPU(); n != 64 || !ok {
 		t.Errorf("%d, %v", n, ok)
 	}
@@ -131,11 +152,9 @@ func TestAReferenceTellsTheLoadWhereNoInputDoes(t *testing.T) {
 func TestARecipeIsReadAsItWasWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[ -~äß日]{0,12}`)
-		r := &spec.Recipe{
-			Comment:  "measured by aicr knee\n" + text.Draw(t, "comment"),
-			Name:     rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?`).Draw(t, "name"),
-			Criteria: spec.Criteria{Service: text.Draw(t, "service"), Nodes: rapid.IntRange(0, 100).Draw(t, "nodes")},
-			Wants: []spec.RecipeConstraint{
+		performance := &spec.RecipePhase{
+			Checks: rapid.SampledFrom([][]string{nil, {}, {"inference-perf"}}).Draw(t, "checks"),
+			Constraints: []spec.RecipeConstraint{
 				{Name: "inference-throughput", Value: spec.Wanted(rapid.StringMatching(`>= [1-9][0-9]{0,6}(\.[0-9]{1,3})?`).Draw(t, "value")),
 					Unit: rapid.SampledFrom([]string{"", "tokens/s", "tokens/s/GPU"}).Draw(t, "unit"), Remediation: text.Draw(t, "remediation"),
 					Tolerance: new(rapid.Float64Range(0, 0.5).Draw(t, "tolerance"))},
@@ -148,6 +167,17 @@ func TestARecipeIsReadAsItWasWritten(t *testing.T) {
 				Thresholds: spec.ThresholdValues{"minStalls": float64(rapid.IntRange(1, 9).Draw(t, "minStalls")), "prefixHit": rapid.Float64Range(0, 1).Draw(t, "prefixHit")},
 			},
 		}
+		r := &spec.Recipe{
+			Comment: "measured by aicr knee\n" + text.Draw(t, "comment"),
+			Kind:    rapid.SampledFrom([]string{spec.RecipeKind, spec.RecipeResultKind}).Draw(t, "kind"), APIVersion: rapid.SampledFrom(spec.RecipeVersions()).Draw(t, "version"),
+			Criteria: spec.Criteria{Service: rapid.SampledFrom(append(spec.CriteriaWords("service"), "")).Draw(t, "service"), Nodes: rapid.IntRange(0, 100).Draw(t, "nodes")},
+			Components: []spec.Component{{Name: "a", Source: text.Draw(t, "source"), HealthCheckAsserts: text.Draw(t, "asserts") + "\n " + text.Draw(t, "more")},
+				{Name: "b", Patches: rapid.SampledFrom([][]string{nil, {}, {"x"}}).Draw(t, "patches")}},
+			Phases: spec.RecipePhases{Performance: performance},
+		}
+		if r.Kind == spec.RecipeKind {
+			r.Name = rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?`).Draw(t, "name")
+		}
 		data, err := spec.EncodeRecipe(r)
 		if err != nil {
 			t.Fatal(err)
@@ -157,20 +187,49 @@ func TestARecipeIsReadAsItWasWritten(t *testing.T) {
 			t.Fatalf("%v\n%s", err, data)
 		}
 		got.Comment = r.Comment
-		if diff := cmp.Diff(r, got); diff != "" {
+		if diff := cmp.Diff(r, got, whereverWritten); diff != "" {
 			t.Fatalf("(-want +got):\n%s\n%s", diff, data)
 		}
 	})
 }
 
+// whereverWritten leaves out where fields were written that are not used.
+var whereverWritten = cmpopts.IgnoreFields(spec.Recipe{}, "Unused")
+
 func TestARecipeThatCannotBeReadIsNotWritten(t *testing.T) {
+	performance := func(p spec.RecipePhase) spec.RecipePhases { return spec.RecipePhases{Performance: &p} }
 	for name, r := range map[string]*spec.Recipe{
 		"no name":           {},
-		"a wrong value":     {Name: "x", Wants: []spec.RecipeConstraint{{Name: "inference-throughput", Value: "50000"}}},
-		"no such threshold": {Name: "x", Verdict: spec.RecipeVerdict{Thresholds: spec.ThresholdValues{"frobnication": 1}}},
+		"a wrong value":     {Name: "x", Phases: performance(spec.RecipePhase{Constraints: []spec.RecipeConstraint{{Name: "inference-throughput", Value: "50000"}}})},
+		"no such threshold": {Name: "x", Phases: performance(spec.RecipePhase{Verdict: spec.RecipeVerdict{Thresholds: spec.ThresholdValues{"frobnication": 1}}})},
+		"no such kind":      {Name: "x", Kind: "Snapshot"},
+		"another version":   {Name: "x", APIVersion: "aicr.run/v2"},
+		"an input's":        {Kind: spec.ValidationInputKind, APIVersion: spec.RecipeVersion},
 	} {
 		if data, err := spec.EncodeRecipe(r); err == nil {
 			t.Errorf("%s: written\n%s", name, data)
+		}
+	}
+}
+
+func TestWhatAKindHasNoPlaceForIsNotLost(t *testing.T) {
+	for name, r := range map[string]*spec.Recipe{
+		"a RecipeMixin has no base":                       {Kind: spec.RecipeMixinKind, Name: "x", Base: "y"},
+		"a RecipeMixin has no criteria":                   {Kind: spec.RecipeMixinKind, Name: "x", Criteria: spec.Criteria{OS: "any"}},
+		"a RecipeMixin has no validation":                 {Kind: spec.RecipeMixinKind, Name: "x", Phases: spec.RecipePhases{Readiness: &spec.RecipePhase{}}},
+		"a RecipeResult has no mixins":                    {Kind: spec.RecipeResultKind, Mixins: []string{}},
+		"a RecipeResult has no profile":                   {Kind: spec.RecipeResultKind, Profile: &spec.RecipeProfile{}},
+		"a RecipeResult has no GPU allocation policy":     {Kind: spec.RecipeResultKind, GPUPolicy: spec.PolicyDRAClaim},
+		"a RecipeMetadata has no deployment order":        {Name: "x", DeploymentOrder: []string{}},
+		"a RecipeMetadata has no configuration":           {Name: "x", Configuration: &spec.RecipeConfiguration{}},
+		"a RecipeMetadata has no resolution":              {Name: "x", Resolution: &spec.Resolution{}},
+		"a ValidationInput has no resolution":             {Kind: spec.ValidationInputKind, Resolution: &spec.Resolution{Version: "1", AppliedOverlays: []string{"a"}}},
+		"a ValidationInput has no deployment order":       {Kind: spec.ValidationInputKind, DeploymentOrder: []string{"a"}},
+		`no recipe is of the kind "recipemetadata"`:       {Kind: "recipemetadata", Name: "x"},
+		"a recipe that could not be read again: line 4: ": {Kind: spec.RecipeMixinKind, Name: "No Name"},
+	} {
+		if data, err := spec.EncodeRecipe(r); err == nil || !strings.HasPrefix(err.Error(), name) {
+			t.Errorf("%s: %v\n%s", name, err, data)
 		}
 	}
 }
@@ -195,9 +254,14 @@ func TestARecipeLiesOverTheThresholdsOfAProfile(t *testing.T) {
 
 func FuzzRecipe(f *testing.F) {
 	f.Add(mustRead(f, "testdata/recipe/good.yaml"))
-	files, _ := filepath.Glob("testdata/recipe/bad/*.yaml")
-	for _, file := range files {
-		f.Add(mustRead(f, file))
+	for _, folder := range []string{"bad", "upstream"} {
+		files, err := filepath.Glob("testdata/recipe/" + folder + "/*.yaml")
+		if err != nil || len(files) == 0 {
+			f.Fatal("no files", err)
+		}
+		for _, file := range files {
+			f.Add(mustRead(f, file))
+		}
 	}
 	f.Add([]byte(constraintRecipe(`{name: inference-throughput, value: ">= 1e300", unit: tokens/s/GPU}`)))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -209,7 +273,7 @@ func FuzzRecipe(f *testing.F) {
 			}
 			return
 		}
-		for _, c := range r.Constraints(8) {
+		for _, c := range r.Figures(8) {
 			if !(c.Threshold > 0 && c.Tolerance >= 0 && c.Tolerance <= 0.5) || c.Comparator == "" || c.Unit == "" {
 				t.Fatalf("%+v", c)
 			}
@@ -222,10 +286,7 @@ func FuzzRecipe(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		if len(r.Verdict.Thresholds) == 0 { // said and empty is not said
-			r.Verdict.Thresholds, second.Verdict.Thresholds = nil, nil
-		}
-		if diff := cmp.Diff(r, second); diff != "" {
+		if diff := cmp.Diff(r, second, whereverWritten); diff != "" {
 			t.Fatalf("%s\n(-first +second):\n%s", text, diff)
 		}
 	})

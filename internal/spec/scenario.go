@@ -36,15 +36,15 @@ type Metadata struct {
 
 // Fleet is one frontend, its router, and workers of one GPU each.
 type Fleet struct {
-	Workers          int          `json:"workers"`
-	Profile          string       `json:"profile"`
+	Workers          int          `json:"workers"` // one GPU each
+	Profile          string       `json:"profile"` // a named set of the numbers below
 	Timing           Timing       `json:"timing"`
 	Frontend         FrontendCost `json:"frontend"`
-	MaxSequences     int          `json:"maxSequences"`
-	MaxBatchedTokens int          `json:"maxBatchedTokens"`
-	KVBlocks         int          `json:"kvBlocks"` // of KVBlockTokens tokens
-	Router           string       `json:"router"`
-	KVCredit         float64      `json:"kvCredit"`
+	MaxSequences     int          `json:"maxSequences"`     // that a worker runs at once
+	MaxBatchedTokens int          `json:"maxBatchedTokens"` // of a step
+	KVBlocks         int          `json:"kvBlocks"`         // of KVBlockTokens tokens
+	Router           string       `json:"router"`           // how the frontend chooses a worker
+	KVCredit         float64      `json:"kvCredit"`         // requests of load that a full prefix hit outweighs
 }
 
 // KVBlockTokens is how many tokens a KV block holds.
@@ -69,14 +69,14 @@ type FrontendCost struct {
 
 // Load is the operating point.
 type Load struct {
-	ConcurrencyPerGPU int      `json:"concurrencyPerGPU"`
-	Ramp              Duration `json:"ramp"`
-	Episode           Duration `json:"episode"`
-	InputTokens       int      `json:"inputTokens"`
-	OutputTokens      int      `json:"outputTokens"`
-	Prompts           Prompts  `json:"prompts"`
-	SendsPerSecond    float64  `json:"sendsPerSecond"` // 0: no limit
-	ClientLag         Duration `json:"clientLag"`      // p99 lateness of the client's own stamps
+	ConcurrencyPerGPU int      `json:"concurrencyPerGPU"` // requests in flight for each GPU
+	Ramp              Duration `json:"ramp"`              // in which they start
+	Episode           Duration `json:"episode"`           // how long it lasts
+	InputTokens       int      `json:"inputTokens"`       // of a prompt
+	OutputTokens      int      `json:"outputTokens"`      // of an answer
+	Prompts           Prompts  `json:"prompts"`           // unique, or how many distinct ones are recycled
+	SendsPerSecond    float64  `json:"sendsPerSecond"`    // 0: no limit
+	ClientLag         Duration `json:"clientLag"`         // p99 lateness of the client's own stamps
 }
 
 // Prompts is how many distinct prompts are recycled; 0 is "unique": none is

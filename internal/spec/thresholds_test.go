@@ -172,7 +172,7 @@ func TestTheExamplesOfThePageAreRecipes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, block[1])
 		}
-		if len(r.Verdict.Thresholds) == 0 || len(r.Constraints(8)) == 0 || r.Verdict.Reference == nil {
+		if len(r.Verdict().Thresholds) == 0 || len(r.Figures(8)) == 0 || r.Verdict().Reference == nil {
 			t.Errorf("an example that is not complete: %+v", r)
 		}
 		for _, profile := range spec.Profiles() {

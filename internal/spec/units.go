@@ -3,6 +3,7 @@ package spec
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,7 +14,52 @@ const (
 	UnitTokensPerGPU = "tokens/s/GPU"
 	UnitMS           = "ms"
 	UnitS            = "s"
+	UnitBandwidth    = "GB/s"
+	UnitShare        = "%"
 )
+
+// UnitNames lists the units that a constraint may be written in.
+func UnitNames() []string {
+	return []string{UnitMS, UnitS, UnitTokens, UnitTokensPerGPU, UnitBandwidth, UnitShare}
+}
+
+// measure is a number in a unit; a unit of "" is a count, or what was not said.
+type measure struct {
+	value float64
+	unit  string
+}
+
+var signedNumber = regexp.MustCompile(`^([-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)\s*([%A-Za-z]\S*)?$`)
+
+// readMeasure reads a number and the unit after it. A word after it that is no unit is
+// given back too: it may be a slip.
+func readMeasure(text string) (m measure, word string, ok bool) {
+	parts := signedNumber.FindStringSubmatch(text)
+	if parts == nil {
+		return measure{}, "", false
+	}
+	v, err := strconv.ParseFloat(parts[1], 64)
+	if err != nil || math.IsInf(v, 0) {
+		return measure{}, "", false
+	}
+	if parts[2] != "" && !slices.Contains(UnitNames(), parts[2]) {
+		return measure{}, parts[2], false
+	}
+	return measure{v, parts[2]}, "", true
+}
+
+// in converts to another unit. Only times have two.
+func (m measure) in(unit string) (float64, bool) {
+	switch {
+	case m.unit == unit:
+		return m.value, true
+	case m.unit == UnitS && unit == UnitMS:
+		return m.value * 1000, true
+	case m.unit == UnitMS && unit == UnitS:
+		return m.value / 1000, true
+	}
+	return 0, false
+}
 
 // DefaultTolerance is the share by which a figure may miss a constraint that says
 // none: the tenth that the published gate allows.

@@ -8,7 +8,7 @@ lock=test/interop/requirements.txt
 home=$PWD/.cache/interop
 venv=$home/venv
 
-# AIPerf 0.13.0 takes these Pythons and no others.
+# The locked AIPerf takes these Pythons and no others.
 usable='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))'
 python=
 for candidate in python3 python3.13 python3.12 python3.11; do

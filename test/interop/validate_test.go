@@ -228,10 +228,9 @@ func (j *judgement) figure(t *testing.T, name string) float64 {
 }
 
 // writeRecipe writes a recipe of this kind of stack.
-func writeRecipe(t *testing.T, r spec.Recipe) string {
+func writeRecipe(t *testing.T, p spec.RecipePhase) string {
 	t.Helper()
-	r.Name = "mockers"
-	text, err := spec.EncodeRecipe(&r)
+	text, err := spec.EncodeRecipe(&spec.Recipe{Name: "mockers", Phases: spec.RecipePhases{Performance: &p}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,14 +251,14 @@ func TestValidateHealthyFleetPasses(t *testing.T) {
 			return s.validate(t, "--profile", "smoke", "--episode-duration", "10s", "--recipe", recipe).result(t)
 		})
 	}
-	floor := smoke(writeRecipe(t, spec.Recipe{Wants: []spec.RecipeConstraint{
+	floor := smoke(writeRecipe(t, spec.RecipePhase{Constraints: []spec.RecipeConstraint{
 		{Name: spec.ConstraintThroughput, Value: ">= 1", Unit: "tokens/s/GPU"}}}))
 	floor.is(t, spec.Pass, spec.Pass, spec.Pass, spec.NotJudged)
 	if !slices.ContainsFunc(floor.verdict.Notes, func(n string) bool { return strings.Contains(n, "aicr knee --write") }) {
 		t.Errorf("nobody says that there is no reference: %q", floor.verdict.Notes)
 	}
 
-	j := smoke(writeRecipe(t, spec.Recipe{Verdict: spec.RecipeVerdict{Reference: &spec.RecipeReference{
+	j := smoke(writeRecipe(t, spec.RecipePhase{Verdict: spec.RecipeVerdict{Reference: &spec.RecipeReference{
 		Throughput: floor.figure(t, "throughput"), GPUs: len(s.workers), ConcurrencyPerGPU: perWorker, InputTokens: input, OutputTokens: output}}}))
 	j.is(t, spec.Pass, spec.Pass, spec.Pass, spec.NotJudged)
 	j.without(t, "telemetry/gap", "worker/stall", "fleet/stall", "worker/slow", "serving/errors")
@@ -419,7 +418,7 @@ func TestValidateFailsWhatNeverServes(t *testing.T) {
 			if page, err := fetch(t.Context(), http.MethodGet, s.url+"/health", ""); err != nil {
 				t.Fatalf("not even its own page says that it is up: %v, %s", err, page)
 			}
-			j := s.validate(t, "--recipe", writeRecipe(t, spec.Recipe{
+			j := s.validate(t, "--recipe", writeRecipe(t, spec.RecipePhase{
 				Verdict: spec.RecipeVerdict{Thresholds: spec.ThresholdValues{"answerWithinS": 8}}})).result(t)
 			j.is(t, spec.Fail, spec.Fail, spec.NotJudged, spec.NotJudged)
 			if j.verdict.Episodes != 0 || j.verdict.LoadedS != 0 {

@@ -1,4 +1,4 @@
-// Package aiperf writes a run in the files of AIPerf 0.13.0, so that what reads
+// Package aiperf writes a run in the files of AIPerf, so that what reads
 // AIPerf's results reads ours, and reads such a file whichever of the two tools
 // wrote it.
 //

@@ -1,7 +1,7 @@
 // Package metric turns the records of a run into figures. It is pure: records
 // in, numbers out, nothing read and nothing printed.
 //
-// Read Summarize first: it computes what AIPerf 0.13.0 would report of the same
+// Read Summarize first: it computes what AIPerf would report of the same
 // requests, bit for bit, and beside it the percentiles in which a failed request
 // counts. The definitions of single figures are the table in definitions.go.
 // Rosetta says what other tools would have called and computed.

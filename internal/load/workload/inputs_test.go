@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The first sessions of an inputs.json that AIPerf 0.13.0 wrote.
+// The first sessions of an inputs.json that AIPerf wrote.
 //
 //go:embed testdata/aiperf_inputs.json
 var aiperfInputs string

@@ -16,7 +16,7 @@ import (
 	"aicr/internal/sim"
 )
 
-// What Dynamo 1.4.1 really answered lies in testdata/dynamo. An answer here has
+// What Dynamo really answered lies in testdata/dynamo. An answer here has
 // the same keys in the same order, and the same kinds of values.
 func TestAnswersHaveTheShapeOfDynamos(t *testing.T) {
 	ask := func(more string) string {

@@ -1,0 +1,3 @@
+package planted
+
+const dynamoChartVersion = "1.0.2"

@@ -1,0 +1,3 @@
+package planted
+
+var images = []string{"quay.io/prometheus/node-exporter:v1.8.0"}

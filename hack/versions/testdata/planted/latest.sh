@@ -1,0 +1,1 @@
+docker pull ghcr.io/nvidia/aicr-validators/performance:latest

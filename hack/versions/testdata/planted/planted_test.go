@@ -1,0 +1,3 @@
+package planted
+
+func ExampleOld() { run("aiperf==0.7.0") }

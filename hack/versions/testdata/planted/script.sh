@@ -1,0 +1,1 @@
+pip install 'ai-dynamo==1.0.2'

@@ -1,0 +1,3 @@
+package planted
+
+var runtimeTag = "0.9.0"

@@ -1,0 +1,164 @@
+package checks
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"aicr/internal/spec"
+)
+
+// What a run of inference-perf on a cluster makes has the published names.
+const (
+	runNamespace   = "aicr-inference-perf-<8 hex>" // of the run's id
+	graphName      = "aicr-inference-perf"
+	cacheName      = "aicr-model-cache"
+	tokenName      = "aicr-hf-token"
+	claimName      = "aicr-inference-gpu-claim"
+	routeGateway   = "gateway-epp"
+	loadName       = "aicr-load-<8 hex>"
+	loadNamespace  = "aicr-validation"
+	namespaceWait  = 5 * time.Minute // for one that is being deleted
+	loadPodWait    = 5 * time.Minute
+	gpuClassDriver = "gpu.nvidia.com"
+)
+
+// Wait is a part of a run on a cluster, and how long it may take at worst.
+type Wait struct {
+	What string
+	Most time.Duration
+	GPUs bool // the GPUs are held meanwhile
+}
+
+// ClusterCreates lists what a run of inference-perf would make on the cluster of a
+// snapshot, in the order in which it would.
+func ClusterCreates(r *spec.Recipe, s *spec.Snapshot, knobs spec.KnobValues) []spec.PlannedObject {
+	in := func(kind, name, why string) spec.PlannedObject {
+		return spec.PlannedObject{Kind: kind, Name: name, Namespace: runNamespace, Why: why}
+	}
+	all := []spec.PlannedObject{{Kind: "Namespace", Name: runNamespace, Why: "everything of the run is in it, and goes with it"}}
+	if _, _, ok := knobs.Said(spec.KnobToken); ok {
+		all = append(all, in("Secret", tokenName, "HF_TOKEN is set: the model is fetched with it"))
+	}
+	if size := knobs.CacheSize(); size != "" {
+		class := "the cluster's own storage class"
+		if name, ok := r.Input(spec.InputStorageClass); ok {
+			class = "storage class " + name
+		} else if name, _, ok := knobs.Said(spec.KnobCacheClass); ok {
+			class = "storage class " + name
+		}
+		all = append(all, in("PersistentVolumeClaim", cacheName, size+" of "+class+", so that the model is fetched once"),
+			in("Job", cacheName+"-populate-<id>", "fetches the model into it"))
+	}
+	why := "every worker asks for one GPU of the device plugin"
+	if byClaim(s) {
+		all = append(all, in("ResourceClaimTemplate", claimName, "one GPU of class "+gpuClassDriver+" a worker"))
+		why = "every worker claims one GPU"
+	}
+	workers := "a worker a free GPU of one node"
+	if n := NodeGPUs(s); n > 0 {
+		workers = strconv.Itoa(n) + " workers on one node"
+	}
+	all = append(all, in("DynamoGraphDeployment", graphName, "a frontend and "+workers+"; "+why))
+	if mode, _ := r.Input(spec.InputRouting); mode == routeGateway {
+		all = append(all, in("HTTPRoute", graphName, "the gateway's way to the workers, since the recipe routes by "+routeGateway))
+	}
+	return append(all, spec.PlannedObject{Kind: "Job", Name: loadName, Namespace: loadNamespace, Why: "loads the frontend, and is deleted"})
+}
+
+// ClusterWaits lists how long each part before the load may take.
+func ClusterWaits(knobs spec.KnobValues) []Wait {
+	var all []Wait
+	if knobs.CacheSize() != "" {
+		all = append(all, Wait{What: "the model cache", Most: knobs.Duration(spec.KnobPopulateTimeout)})
+	}
+	return append(all,
+		Wait{What: "an old namespace", Most: namespaceWait},
+		Wait{What: "ready", Most: knobs.Duration(spec.KnobReadyTimeout), GPUs: true},
+		Wait{What: "the first answers", Most: knobs.Duration(spec.KnobHealthTimeout), GPUs: true},
+		Wait{What: "the load's pod", Most: loadPodWait, GPUs: true})
+}
+
+// NodeGPUs is how many GPUs the node has that a run would choose: the one with the
+// most, of those that are ready and take pods. 0: the snapshot does not tell.
+func NodeGPUs(s *spec.Snapshot) int {
+	most := 0
+	if s == nil {
+		return 0
+	}
+	nodes := s.Subtype(spec.TypeNodeTopology, "nodes")
+	if nodes == nil {
+		return 0
+	}
+	for _, node := range nodes.Items {
+		n, isNumber := node.Data["gpu-allocatable"].Int()
+		ready, _ := node.Data["ready"].Bool()
+		schedulable, _ := node.Data["schedulable"].Bool()
+		if isNumber && ready && schedulable {
+			most = max(most, int(n))
+		}
+	}
+	return most
+}
+
+// byClaim says whether GPUs are claimed through resource.k8s.io: slices of the GPU
+// driver are there.
+func byClaim(s *spec.Snapshot) bool {
+	found, err := shown(s, []string{"K8s.dra.slices"})
+	return err == nil && found
+}
+
+// PlannedChecks says of each check whether it would run on a cluster, and if not, why.
+func PlannedChecks(r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o PreflightOptions) []spec.PlannedCheck {
+	return plannedChecks(r, c, func(phase, check string) (bool, string) {
+		d := onPaper(check, r, s, o.Skew)
+		switch {
+		case !slices.Contains(asked(o.Phases), phase):
+			return false, "its phase is not asked for"
+		case slices.Contains(o.Skip, check):
+			return false, "left out by --skip-check"
+		case d.Runs:
+			return true, "the recipe asks for it"
+		}
+		return false, strings.ToLower(string(d.State)) + ": " + d.Reason
+	})
+}
+
+// EndpointChecks says the same of a run that loads an endpoint which is there already.
+func EndpointChecks(r *spec.Recipe, c *spec.Catalog) []spec.PlannedCheck {
+	all := plannedChecks(r, c, func(string, string) (bool, string) { return false, "it needs a cluster, and this run has an endpoint" })
+	for i := range all {
+		if all[i].Name == spec.InferencePerf { // whether or not the recipe asks for it
+			all[i].Runs, all[i].Why = true, "it is what the target is loaded for"
+		}
+	}
+	return all
+}
+
+func plannedChecks(r *spec.Recipe, c *spec.Catalog, decide func(phase, check string) (bool, string)) (all []spec.PlannedCheck) {
+	for _, phase := range spec.Phases() {
+		for _, e := range c.Validators {
+			if e.Phase != phase {
+				continue
+			}
+			check := spec.PlannedCheck{Name: e.Name, Phase: phase, Why: "the recipe does not ask for it"}
+			if d, err := time.ParseDuration(e.Timeout); err == nil {
+				check.TimeoutS = d.Seconds()
+			}
+			if slices.Contains(declaredIn(r, phase), e.Name) {
+				check.Runs, check.Why = decide(phase, e.Name)
+				check.From = saidBy(r, phase, e.Name)
+			}
+			all = append(all, check)
+		}
+	}
+	return all
+}
+
+func saidBy(r *spec.Recipe, phase, name string) string {
+	if o, ok := r.OriginOf(phase, name); ok {
+		return o.Overlay + " " + o.File
+	}
+	return r.Name
+}

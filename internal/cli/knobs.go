@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"strconv"
+
+	"aicr/internal/spec"
+)
+
+// readKnobs settles the published variables, and says what is wrong with them.
+func (a *app) readKnobs(c *spec.Catalog) (spec.KnobValues, []error) {
+	var wrong []error
+	all := spec.ReadKnobs(a.env.LookupEnv, c)
+	for _, k := range all {
+		if k.Wrong == "" {
+			continue
+		}
+		where := ""
+		if k.From == spec.KnobFromCatalog {
+			where = "the catalog's env of " + spec.InferencePerf + ": "
+		}
+		wrong = append(wrong, misuse(k.Hint, "%s%s: %s", where, k.Name, k.Wrong))
+	}
+	return all, wrong
+}
+
+// knobOf are the published variables that say what a flag does.
+func knobOf(flag string) []string {
+	switch flag {
+	case "concurrency-per-gpu":
+		return []string{spec.KnobConcurrency}
+	case "prompt-input-tokens-mean":
+		return []string{spec.KnobInputTokens}
+	case "prompt-output-tokens-mean":
+		return []string{spec.KnobOutputTokens}
+	}
+	return nil
+}
+
+// shell is what a knob says that the user's shell sets, and catalog what one says that
+// the catalog does.
+func (p *planner) shell(knob string) offer[int]   { return p.knob(knob, spec.KnobFromEnv) }
+func (p *planner) catalog(knob string) offer[int] { return p.knob(knob, spec.KnobFromCatalog) }
+
+func (p *planner) knob(name, by string) (o offer[int]) {
+	text, from, ok := p.knobs.Said(name)
+	n, err := strconv.Atoi(text)
+	if !ok || from != by || err != nil {
+		return o
+	}
+	return offer[int]{&n, from, name}
+}
+
+// model is the model that is loaded: what the flag, the recipe, a variable or the
+// catalog says. On a cluster it is deployed too, and there is a default.
+func (p *planner) model(said string, deployed bool) string {
+	if p.flagged("model") {
+		return said
+	}
+	if p.recipe != nil {
+		if model, ok := p.recipe.Input(spec.InputModel); ok {
+			p.prevails("model", model, p.recipe.inputPlace(spec.InputModel), spec.KnobModel)
+			return model
+		}
+	}
+	model, from, ok := p.knobs.Said(spec.KnobModel)
+	if (from != spec.KnobFromEnv || p.app.settings.of("model").Source == FromEnv) && p.said("model") { // a file gives way to any variable
+		return said
+	}
+	if ok {
+		p.note("model", model, from, spec.KnobModel)
+		return model
+	}
+	if deployed {
+		p.note("model", spec.DefaultModel, string(FromDefault), "")
+		return spec.DefaultModel
+	}
+	return said
+}
+
+// classicRequests is how many requests of the published gate count.
+func (p *planner) classicRequests(inFlight int) int {
+	settle := func(knob, input string, usual int) int {
+		for _, o := range []offer[int]{p.shell(knob), p.catalog(knob)} {
+			if o.value != nil {
+				p.note(input, strconv.Itoa(*o.value), o.from, o.place)
+				return *o.value
+			}
+		}
+		p.note(input, strconv.Itoa(usual), string(FromDefault), "")
+		return usual
+	}
+	least, each := settle(spec.KnobMinRequests, "requests at least", classicRequests), settle(spec.KnobRequests, "requests per one in flight", classicPerSlot)
+	if o := p.shell(spec.KnobWarmup); o.value != nil && *o.value != 1 {
+		p.app.say("%s says %d: one request for each in flight is sent before those that count, and no more", spec.KnobWarmup, *o.value)
+	}
+	return max(least, each*inFlight)
+}
+
+// answerWithin lays the published variable for it over how long each worker may take
+// for its first answer, where the recipe does not say it.
+func (p *planner) answerWithin(t *spec.Thresholds) {
+	text, from, ok := p.knobs.Said(spec.KnobHealthTimeout)
+	if !ok {
+		return
+	}
+	if p.recipe != nil {
+		if _, own := p.recipe.Verdict().Thresholds["answerWithinS"]; own {
+			p.app.say("%s says %s and gives way to the recipe, which says %v s", spec.KnobHealthTimeout, text, t.AnswerWithinS)
+			return
+		}
+	}
+	t.AnswerWithinS = p.knobs.Duration(spec.KnobHealthTimeout).Seconds()
+	p.note("first answer within", text, from, spec.KnobHealthTimeout)
+}
+
+// noteKnobs keeps what only a run on a cluster has a use for.
+func (p *planner) noteKnobs() {
+	for _, k := range p.knobs {
+		if !k.Cluster {
+			continue
+		}
+		value, from := k.Value, k.From
+		if k.Recipe != "" && p.recipe != nil {
+			if said, ok := p.recipe.Input(k.Recipe); ok {
+				p.note(k.Name, said, fromRecipe, p.recipe.inputPlace(k.Recipe))
+				continue
+			}
+		}
+		if value != "" {
+			p.note(k.Name, value, from, "")
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"aicr/internal/kube"
+	"aicr/internal/spec"
+)
+
+// clusterFlags say which cluster is meant. Their zero value is the one that kubectl
+// would talk to.
+type clusterFlags struct {
+	kubeconfig string
+	context    string
+	timeout    seconds
+}
+
+func (o *clusterFlags) define(f *pflag.FlagSet) {
+	o.timeout = seconds(kube.DefaultTimeout)
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`FILE` that says how to reach the cluster, instead of KUBECONFIG or ~/.kube/config")
+	f.StringVar(&o.context, "context", "", "`NAME` of the context in it, instead of its current one")
+	f.Var(&o.timeout, "timeout", "give up on what has not answered after this `TIME`")
+}
+
+func (o *clusterFlags) check() error {
+	if o.timeout < 0 || o.timeout > 0 && time.Duration(o.timeout) < time.Millisecond {
+		return misuse("60s is the default", "--timeout: %s is no time to wait", time.Duration(o.timeout))
+	}
+	return nil
+}
+
+// connect finds the cluster, and says on standard error which it is.
+func (a *app) connect(o clusterFlags) (*kube.Cluster, error) {
+	c, err := kube.Connect(kube.Access{Kubeconfig: o.kubeconfig, Context: o.context, LookupEnv: a.env.LookupEnv, Program: "aicr/" + a.env.Build.Version})
+	if missing, ok := errors.AsType[*kube.NoConfigError](err); ok {
+		return nil, misuse("name one with --kubeconfig FILE or in KUBECONFIG", "%w", missing)
+	}
+	if wrong, ok := errors.AsType[*kube.ContextError](err); ok {
+		hint := "its contexts are " + strings.Join(wrong.Known, ", ")
+		if near := nearest(wrong.Name, wrong.Known); near != "" {
+			hint = fmt.Sprintf("did you mean --context %s?", near)
+		} else if len(wrong.Known) == 0 {
+			hint = "it has none; name another file with --kubeconfig"
+		}
+		return nil, misuse(hint, "%w", wrong)
+	}
+	if err != nil {
+		return nil, misuse("kubectl config view shows what is in it", "%w", err)
+	}
+	a.say("context %s, %s", c.Context, c.Server)
+	return c, nil
+}
+
+// takeSnapshot takes one of a cluster.
+func (a *app) takeSnapshot(ctx context.Context, c *kube.Cluster, o clusterFlags, mostNodes int) (*spec.Snapshot, error) {
+	whole := kube.DefaultTimeout
+	if o.timeout > 0 {
+		whole = time.Duration(o.timeout)
+	}
+	s, err := kube.Collect(ctx, c, kube.Options{Timeout: whole, RequestTimeout: min(whole, kube.DefaultRequestTimeout), MaxNodesPerEntry: mostNodes, Now: a.env.Now(), Version: a.env.Build.Version})
+	if gone, ok := errors.AsType[*kube.UnreachableError](err); ok {
+		hint := fmt.Sprintf("see whether 'kubectl --context %s version' gets an answer", c.Context)
+		if gone.Reason.Reason == spec.ReasonForbidden {
+			hint = "log in to the cluster again"
+		}
+		return nil, unmeasured(hint, "the cluster cannot be asked: %w", gone)
+	}
+	return s, err
+}
+
+const (
+	configMapScheme = "cm://"
+	liveSnapshot    = "live"
+)
+
+// configMapPlace reads cm://NAMESPACE/NAME.
+func configMapPlace(place string) (namespace, name string, err error) {
+	namespace, name, _ = strings.Cut(strings.TrimPrefix(place, configMapScheme), "/")
+	if namespace == "" || name == "" || strings.ContainsAny(name, "/ ") || strings.Contains(namespace, " ") {
+		return "", "", misuse("write cm://NAMESPACE/NAME", "%q names no ConfigMap", place)
+	}
+	return namespace, name, nil
+}
+
+// readSnapshot reads a Snapshot from a file, or from cm://NAMESPACE/NAME on the cluster
+// that kubectl would talk to.
+func (a *app) readSnapshot(place string) (*spec.Snapshot, error) {
+	return a.readSnapshotOf(context.Background(), place, clusterFlags{})
+}
+
+// readSnapshotOf reads a Snapshot that may be on the cluster that is meant.
+func (a *app) readSnapshotOf(ctx context.Context, place string, o clusterFlags) (*spec.Snapshot, error) {
+	read := readSnapshotFile
+	if strings.HasPrefix(place, configMapScheme) {
+		read = func(place string) ([]byte, error) { return a.readConfigMap(ctx, place, o) }
+	}
+	data, err := read(place)
+	if err != nil {
+		return nil, err
+	}
+	s, err := spec.DecodeSnapshot(data)
+	if err != nil {
+		return nil, mistakes(place, err)
+	}
+	return s, nil
+}
+
+const takeOne = "aicr snapshot --write FILE takes one"
+
+func readSnapshotFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, misuse(takeOne, "reading the snapshot: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	// What is longer than the limit is refused by the decoder, which has the words for it.
+	data, err := io.ReadAll(io.LimitReader(f, spec.MaxSnapshot+1))
+	if err != nil {
+		return nil, misuse(takeOne, "reading the snapshot: %w", err)
+	}
+	return data, nil
+}
+
+func (a *app) readConfigMap(ctx context.Context, place string, o clusterFlags) ([]byte, error) {
+	namespace, name, err := configMapPlace(place)
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.connect(o)
+	if err != nil {
+		return nil, err
+	}
+	data, err := kube.ReadConfigMap(ctx, c, namespace, name)
+	if err != nil {
+		return nil, unmeasured("", "reading %s: %w", place, err)
+	}
+	return data, nil
+}

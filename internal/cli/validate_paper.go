@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"aicr/internal/checks"
+	"aicr/internal/report"
+	"aicr/internal/report/layout"
+	"aicr/internal/spec"
+	"aicr/recipes"
+)
+
+// papers are the documents that a validation rests on, and what is asked of them.
+type papers struct {
+	recipe    *recipeFile // or nil
+	library   *recipes.Library
+	snapshot  *spec.Snapshot // or nil
+	knobs     spec.KnobValues
+	options   checks.PreflightOptions
+	readiness []spec.Held
+}
+
+// everyPhase asks for all of them.
+const everyPhase = "all"
+
+// readPapers reads the documents and says everything that is wrong with them.
+func (o *validateOptions) readPapers(a *app) (*papers, []error) {
+	var wrong []error
+	also := func(err error) {
+		if err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	p := &papers{options: checks.PreflightOptions{Phases: o.phases, Skip: o.skip, FailFast: o.failFast}}
+	for _, phase := range o.phases {
+		also(chosen("phase", phase, append(spec.Phases(), everyPhase)))
+	}
+	if slices.Contains(o.phases, everyPhase) {
+		p.options.Phases = nil
+	}
+	var err error
+	p.library, err = a.library(o.data)
+	also(err)
+	if p.library == nil {
+		return p, wrong
+	}
+	p.recipe, err = a.readRecipe(o.recipe, p.library)
+	also(err)
+	if o.snapshot != "" {
+		p.snapshot, err = a.readSnapshot(o.snapshot)
+		also(err)
+	}
+	var bad []error
+	p.knobs, bad = a.readKnobs(p.library.Catalog)
+	wrong = append(wrong, bad...)
+	asks := &spec.Recipe{}
+	if p.recipe != nil {
+		asks = p.recipe.Recipe
+	}
+	for _, m := range checks.Names(asks, p.library.Catalog, p.options) {
+		also(misuse(m.Hint, "%w", m))
+	}
+	if p.recipe == nil {
+		if o.snapshot != "" && o.recipe == "" {
+			also(misuse("name one with --recipe", "--snapshot is what a recipe is held against, and there is none"))
+		}
+		return p, wrong
+	}
+	if p.snapshot != nil {
+		p.readiness = spec.HoldAll(p.recipe.Recipe, p.snapshot)
+		pinned, err := recipes.Versions()
+		also(err)
+		if err == nil {
+			p.options.Skew = recipes.Broken(recipes.Skew(pinned, p.snapshot))
+		}
+	}
+	if len(wrong) > 0 || !o.noCluster {
+		wrong = append(wrong, unready(p.readiness)...)
+	}
+	return p, wrong
+}
+
+// versionsBehind are those of the deployment that a snapshot saw.
+func (p *papers) versionsBehind() (runtime, chart string) {
+	if p == nil || p.snapshot == nil {
+		return "", ""
+	}
+	text := func(path string) string {
+		f, err := p.snapshot.Fact(path)
+		if err != nil || !f.Known {
+			return ""
+		}
+		return f.Value.String()
+	}
+	return text(spec.FactDynamoRuntime), text(spec.FactDynamoChart)
+}
+
+// unready words what is wanted of the cluster and is not there.
+func unready(all []spec.Held) (wrong []error) {
+	for _, h := range all {
+		switch h.State {
+		case spec.HeldMet:
+		case spec.HeldNotMet:
+			wrong = append(wrong, misuse(h.Remediation, "the cluster is not ready: %s is %s, wanted %s", h.Name, h.Value, h.Want))
+		default:
+			wrong = append(wrong, misuse(h.Remediation, "the cluster is not ready: %s, wanted %s, cannot be held: %s", h.Name, h.Want, h.Reason))
+		}
+	}
+	return wrong
+}
+
+// forEndpoint says what is asked of the documents that a run which loads an endpoint
+// cannot do.
+func (p *papers) forEndpoint(o *validateOptions) (wrong []error) {
+	if n := len(p.options.Phases); n > 0 && !slices.Contains(p.options.Phases, spec.PhasePerformance) {
+		wrong = append(wrong, misuse("ask for --phase performance, or look at --recipe and --snapshot with --no-cluster",
+			"--phase: an endpoint is loaded, which is of the phase %s alone", spec.PhasePerformance))
+	}
+	if slices.Contains(o.skip, spec.InferencePerf) {
+		wrong = append(wrong, misuse("leave it out", "--skip-check: %s is what the target is loaded for", spec.InferencePerf))
+	}
+	return wrong
+}
+
+// onlyPaper finds the flags that mean nothing where nothing is contacted, and what is
+// missing.
+func (o *validateOptions) onlyPaper(a *app) (wrong []error) {
+	for _, flag := range []string{"url", "sim", "real-time", "run", "history"} {
+		if a.settings.of(flag).Source != FromDefault {
+			wrong = append(wrong, misuse("leave one of them out", "--no-cluster and --%s are both given", flag))
+		}
+	}
+	if o.recipe == "" {
+		wrong = append(wrong, misuse("name one with --recipe FILE|NAME", "--no-cluster holds a recipe against a snapshot, and there is no recipe"))
+	}
+	if o.snapshot == "" {
+		wrong = append(wrong, misuse("name one with --snapshot FILE; 'aicr snapshot' makes it", "--no-cluster holds a recipe against a snapshot, and there is no snapshot"))
+	}
+	for _, word := range o.reports.wanted {
+		if name, _, _ := strings.Cut(word, "="); slices.Contains(formatNames(1), name) && !slices.Contains(paperFormats(), name) {
+			wrong = append(wrong, misuse("want "+strings.Join(paperFormats(), ", "), "--report: nothing was measured on paper that %s could tell", name))
+		}
+	}
+	return wrong
+}
+
+// onPaper is the product of --no-cluster.
+func (j *validateJob) onPaper() error {
+	a, p := j.app, j.papers
+	if nothing := checks.Nothing(p.recipe.Recipe, p.options); nothing != nil && checks.Ready(p.readiness) {
+		return misuse(nothing.Hint, "%s: %w", p.recipe.path, nothing)
+	}
+	result := checks.Preflight(p.recipe.Recipe, p.snapshot, p.library.Catalog, p.options)
+	result.Recipe, result.Snapshot = j.options.recipe, j.options.snapshot
+	if j.options.explain {
+		result.Unused = p.unused(a)
+	}
+	if !checks.Ready(result.Readiness) {
+		if len(j.reports) > 0 {
+			a.say("no check was looked at, so that there is no report")
+		}
+		return errors.Join(a.printPreflight(result, j.options.format), Misused)
+	}
+	var printed error
+	if !toStandardOutput(j.reports) {
+		printed = a.printPreflight(result, j.options.format)
+	}
+	return errors.Join(printed, a.writeReports(&spec.Report{}, a.paperReports(result, j.reports)), endIn(result.Verdict, false, j.options.failOn))
+}
+
+// paperFormats are the reports of what is said on paper.
+func paperFormats() []string {
+	names := []string{"text"}
+	for _, f := range report.PreflightFormats() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// paperReports are the reports that were asked for, of what is said on paper.
+func (a *app) paperReports(p *spec.Preflight, asked []reportFile) (files []reportFile) {
+	for _, file := range asked {
+		file.Write = func(w io.Writer, _ *spec.Report) error {
+			_, err := w.Write(preflightText(p, layout.Palette{}))
+			return err
+		}
+		for _, f := range report.PreflightFormats() {
+			if f.Name == file.Name {
+				file.Write = func(w io.Writer, _ *spec.Report) error { return f.Write(w, p, a.env.Build.Version) }
+			}
+		}
+		files = append(files, file)
+	}
+	return files
+}
+
+// unused are the fields that are known and that nothing is done with, of the recipe and
+// of the configuration.
+func (p *papers) unused(a *app) []spec.Unused {
+	all := []spec.Unused{}
+	add := func(file string, fields []spec.Unused) {
+		for _, u := range fields {
+			all = append(all, spec.Unused{Path: file + ": " + u.Path, Line: u.Line})
+		}
+	}
+	if p.recipe != nil {
+		add(p.recipe.path, p.recipe.Unused)
+	}
+	add(a.config, a.settings.unused)
+	return all
+}
+
+// complete adds to a plan what the documents say of it.
+func (p *papers) complete(plan *spec.Plan, o *validateOptions, by *planner) {
+	plan.Readiness = p.readiness
+	if o.explain {
+		plan.Unused = p.unused(by.app)
+	}
+	switch {
+	case p.recipe == nil:
+	case o.noCluster:
+		plan.Checks = checks.PlannedChecks(p.recipe.Recipe, p.snapshot, p.library.Catalog, p.options)
+		plan.Creates = checks.ClusterCreates(p.recipe.Recipe, p.snapshot, p.knobs)
+		by.noteKnobs()
+		for _, w := range checks.ClusterWaits(p.knobs) {
+			plan.Cost.WorstS += w.Most.Seconds()
+			if w.GPUs {
+				plan.Cost.WorstGPUMinutes += w.Most.Minutes() * float64(max(1, plan.Point.Workers))
+			}
+		}
+	default:
+		plan.Checks = checks.EndpointChecks(p.recipe.Recipe, p.library.Catalog)
+	}
+}

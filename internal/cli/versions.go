@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"aicr/internal/report/layout"
+	"aicr/internal/spec"
+	"aicr/recipes"
+)
+
+func newVersions(a *app) *cobra.Command {
+	var format, snapshot string
+	var live bool
+	var cluster clusterFlags
+	cmd := &cobra.Command{
+		Use:   "versions",
+		Short: "Print which images, charts and tools are pinned, and how a cluster differs",
+		Long: `Prints every image, chart and tool that is pinned, with the images as they would be
+pulled, and whether the pinned versions go together.
+
+With --snapshot or --cluster, it holds them against what was found on a cluster, and the runtime
+there against the chart there: of two minor versions, a frontend may never serve. Exit
+code 1 when Dynamo's versions do not go together, 3 when one of them is not known. Of
+what Dynamo does not depend on, a difference is told and fails nothing.`,
+		Example: `  aicr versions
+  aicr versions --snapshot cluster.yaml
+  aicr versions --cluster --context prod
+  AICR_VALIDATOR_IMAGE_REGISTRY=mirror.example:5000/gpu aicr versions -o json`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			there, err := a.versionsThere(cmd.Context(), snapshot, live, cluster)
+			if err != nil {
+				return err
+			}
+			return a.tellVersions(format, there)
+		},
+	}
+	section(cmd, "What runs", func(f *pflag.FlagSet) {
+		f.StringVarP(&snapshot, "snapshot", "s", "", "`FILE` with what was found on the cluster, to hold what is pinned against")
+		f.BoolVar(&live, "cluster", false, "look at the cluster itself instead, as aicr snapshot does")
+		cluster.define(f)
+	})
+	outputFlag(cmd.Flags(), &format)
+	alsoReads(cmd, recipes.RegistryVariable, "registry, and path, that every image is pulled from")
+	alsoReads(cmd, recipes.TagVariable, "tag of this program's own images")
+	return cmd
+}
+
+// versionsThere is what was found on the cluster; nil when nobody asked.
+func (a *app) versionsThere(ctx context.Context, snapshot string, live bool, o clusterFlags) (*spec.Snapshot, error) {
+	switch {
+	case snapshot != "" && live:
+		return nil, misuse("leave one of them out", "--snapshot and --cluster are both given")
+	case snapshot != "":
+		return a.readSnapshotOf(ctx, snapshot, o)
+	case !live:
+		return nil, nil
+	}
+	c, err := a.connect(o)
+	if err != nil {
+		return nil, err
+	}
+	return a.takeSnapshot(ctx, c, o, 0)
+}
+
+// versionsTold is what aicr versions has to say.
+type versionsTold struct {
+	Pins     []pinTold          `json:"pins"`
+	Registry string             `json:"registry,omitempty"`
+	Tag      string             `json:"tag,omitempty"`
+	Drift    []recipes.Drift    `json:"drift"`
+	Skew     []recipes.SkewLine `json:"skew,omitempty"`
+}
+
+type pinTold struct {
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	Version    string `json:"version"` // of an image: its reference
+	PullPolicy string `json:"pullPolicy,omitempty"`
+	Source     string `json:"source"`
+}
+
+// tellVersions tells what is pinned and, of a snapshot that is not nil, how that
+// differs. A snapshot that was just taken of a cluster will do as well.
+func (a *app) tellVersions(format string, there *spec.Snapshot) error {
+	v, err := recipes.Versions()
+	if err != nil {
+		return err
+	}
+	told := versionsTold{Drift: recipes.CheckVersions(v)}
+	told.Registry, _ = a.env.LookupEnv(recipes.RegistryVariable)
+	told.Tag, _ = a.env.LookupEnv(recipes.TagVariable)
+	images, err := recipes.Images(v, recipes.Build(a.env.Build), recipes.Overrides{Registry: told.Registry, Tag: told.Tag})
+	if err != nil {
+		return misuse("", "%w", err)
+	}
+	told.Pins = pinsTold(v, images)
+	if there != nil {
+		told.Skew = recipes.Skew(v, there)
+	}
+	if told.Drift == nil {
+		told.Drift = []recipes.Drift{} // so that it is written as an empty list
+	}
+	if format == outputJSON {
+		err = a.printJSON(told)
+	} else {
+		_, err = fmt.Fprint(a.env.Stdout, told.text(v))
+	}
+	if err != nil {
+		return err
+	}
+	return told.end()
+}
+
+// end is how the command ends: a break is one, whatever else is not known.
+func (t *versionsTold) end() error {
+	breaks, open := t.sorted()
+	switch {
+	case len(t.Drift) > 0 || len(breaks) > 0:
+		return Failed
+	case len(open) > 0:
+		return Unmeasured
+	}
+	return nil
+}
+
+func (t *versionsTold) sorted() (breaks, open []recipes.SkewLine) {
+	for _, l := range t.Skew {
+		switch {
+		case l.Breaks():
+			breaks = append(breaks, l)
+		case l.Open():
+			open = append(open, l)
+		}
+	}
+	return breaks, open
+}
+
+func pinsTold(v *spec.Versions, images []recipes.Image) []pinTold {
+	var all []pinTold
+	for _, c := range v.Charts {
+		all = append(all, pinTold{Kind: "chart", Name: c.Name, Version: c.Version, Source: c.Source})
+	}
+	for i, image := range images {
+		source := "built from this repository"
+		if !v.Images[i].Ours {
+			source = "not bound to a chart"
+		}
+		if chart := v.Images[i].Follows; chart != "" {
+			source = "follows " + chart
+		}
+		all = append(all, pinTold{"image", image.Name, image.Ref, image.PullPolicy, source})
+	}
+	for _, t := range v.Tools {
+		all = append(all, pinTold{Kind: "tool", Name: t.Name, Version: t.Version, Source: strings.Join(t.Locked, ", ")})
+	}
+	return all
+}
+
+func (t *versionsTold) text(v *spec.Versions) string {
+	var b strings.Builder
+	b.WriteString(t.answer(v) + "\n")
+	for _, d := range t.Drift {
+		fmt.Fprintf(&b, "  %s:%d: %s (%s)\n", recipes.VersionsFile, d.Line, d.Text, d.Rule)
+	}
+	if t.Skew != nil {
+		rows := [][]string{{"", "pinned", "found", "", ""}}
+		for _, l := range t.Skew {
+			mark := ""
+			switch {
+			case l.Breaks():
+				mark = "BREAKS "
+			case l.Open():
+				mark = "OPEN "
+			}
+			rows = append(rows, []string{l.Name, dash(l.Pinned), dash(layout.Clean(l.Found)), mark + string(l.State), layout.Clean(l.Reason)})
+		}
+		b.WriteString("\n" + strings.Join(layout.Aligned(rows, make([]bool, len(rows[0]))), "\n") + "\n")
+	}
+	rows := [][]string{{"kind", "name", "version", "pulled", "source"}}
+	for _, p := range t.Pins {
+		rows = append(rows, []string{p.Kind, p.Name, layout.Clean(p.Version), dash(p.PullPolicy), p.Source})
+	}
+	b.WriteString("\n" + strings.Join(layout.Aligned(rows, make([]bool, len(rows[0]))), "\n") + "\n")
+	if t.Registry != "" {
+		fmt.Fprintf(&b, "\n  every image is pulled from %s, as %s says\n", layout.Clean(t.Registry), recipes.RegistryVariable)
+	}
+	if t.Tag != "" {
+		fmt.Fprintf(&b, "\n  this program's own image has the tag %s, as %s says; the others keep theirs\n", layout.Clean(t.Tag), recipes.TagVariable)
+	}
+	return b.String()
+}
+
+// answer is the first line: what breaks, else what is not known, else that all is well.
+func (t *versionsTold) answer(v *spec.Versions) string {
+	breaks, open := t.sorted()
+	switch {
+	case len(t.Drift) > 0:
+		return fmt.Sprintf("the pinned versions do not go together: %s", t.Drift[0].Text)
+	case recipes.Broken(t.Skew) != "":
+		return layout.Clean(recipes.Broken(t.Skew))
+	case len(breaks) > 0:
+		return fmt.Sprintf("version skew: %s is at %s there, and pinned to %s", breaks[0].Name, layout.Clean(breaks[0].Found), breaks[0].Pinned)
+	case len(open) > 0:
+		return fmt.Sprintf("not known: %s (%s)", open[0].Name, layout.Clean(open[0].Reason))
+	case t.Skew != nil:
+		return "what runs there goes with what is pinned"
+	}
+	chart, _ := v.Chart(recipes.DynamoChart)
+	release, _ := recipes.ReleaseOf(v, chart.Version)
+	return fmt.Sprintf("the pinned versions go together: Dynamo %s with vLLM %s, DynamoGraphDeployment %s, router %s", chart.Version, release.VLLM, v.Uses.GraphAPI, v.Uses.RouterMode)
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}

@@ -1,0 +1,195 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Access says which cluster is meant. As for kubectl, Kubeconfig goes before $KUBECONFIG,
+// that before ~/.kube/config, and that before the cluster that the program runs in.
+type Access struct {
+	Kubeconfig string // a file, or ""
+	Context    string // of the file; "" is its current one
+	LookupEnv  func(string) (string, bool)
+	Program    string // how the program calls itself: aicr/v1.2.3
+}
+
+// InCluster is the context's name where the program runs in the cluster itself.
+const InCluster = "in-cluster"
+
+// Cluster is one that can be talked to. Nothing has been said to it yet.
+type Cluster struct {
+	Context string
+	Server  string // its address, without anything secret
+
+	server  rest.Interface
+	secrets []string // never to be seen in an error
+}
+
+// NoConfigError says that nothing tells which cluster is meant.
+type NoConfigError struct{ Looked []string }
+
+func (e *NoConfigError) Error() string {
+	if len(e.Looked) == 0 {
+		return "no kubeconfig, and this is not a cluster's pod"
+	}
+	return "no kubeconfig: " + strings.Join(e.Looked, ", ") + " is not there"
+}
+
+// ContextError says that a kubeconfig has no context of that name.
+type ContextError struct {
+	Name  string // "" where the file names no current one
+	Known []string
+}
+
+func (e *ContextError) Error() string {
+	if e.Name == "" {
+		return "the kubeconfig names no current context"
+	}
+	return fmt.Sprintf("the kubeconfig has no context %q", e.Name)
+}
+
+// Connect finds the cluster, and says nothing to it.
+func Connect(a Access) (*Cluster, error) {
+	config, name, err := a.find()
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent = a.Program
+	config.WarningHandler = rest.NoWarnings{} // deprecations are facts of the snapshot, not noise on standard error
+	config.QPS, config.Burst = 50, 100        // a snapshot is some fifteen requests and one for each 500 nodes
+	config.Timeout = 0                        // every request has its own
+	c := &Cluster{Context: name, Server: withoutUser(config.Host), secrets: secretsOf(config)}
+	// The client for all of Kubernetes would make the program twice as large, for eight
+	// lists.
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	if c.server, err = rest.UnversionedRESTClientFor(config); err != nil {
+		return nil, c.plain(err)
+	}
+	return c, nil
+}
+
+func (a Access) find() (*rest.Config, string, error) {
+	env := func(name string) string { v, _ := a.LookupEnv(name); return v }
+	rules := &clientcmd.ClientConfigLoadingRules{WarnIfAllMissing: true}
+	var missing clientcmd.MissingConfigError
+	rules.Warner = func(err error) { errors.As(err, &missing) }
+	named := env("KUBECONFIG") != ""
+	switch {
+	case a.Kubeconfig != "": // as one that may be missing like the others, so that all are told alike
+		rules.Precedence, named = []string{a.Kubeconfig}, true
+	case named:
+		rules.Precedence = filepath.SplitList(env("KUBECONFIG"))
+	case env("HOME") != "":
+		rules.Precedence = []string{filepath.Join(env("HOME"), ".kube", "config")}
+	}
+	raw, err := rules.Load()
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	if missing.Missing == nil && len(rules.Precedence) > 0 {
+		return a.choose(raw)
+	}
+	if !named && env("KUBERNETES_SERVICE_HOST") != "" {
+		if a.Context != "" {
+			return nil, "", &ContextError{Name: a.Context, Known: []string{InCluster}}
+		}
+		config, err := rest.InClusterConfig()
+		return config, InCluster, err
+	}
+	return nil, "", &NoConfigError{Looked: missing.Missing}
+}
+
+// choose makes the configuration of one context.
+func (a Access) choose(raw *api.Config) (*rest.Config, string, error) {
+	name := a.Context
+	if name == "" {
+		name = raw.CurrentContext
+	}
+	if _, ok := raw.Contexts[name]; !ok {
+		return nil, "", &ContextError{Name: name, Known: slices.Sorted(maps.Keys(raw.Contexts))}
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*raw, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("context %s: %w", name, err)
+	}
+	return config, name, nil
+}
+
+func secretsOf(c *rest.Config) []string {
+	all := []string{c.BearerToken, c.Password}
+	if u, err := url.Parse(c.Host); err == nil && u.User != nil {
+		password, _ := u.User.Password()
+		all = append(all, password, u.User.Username())
+	}
+	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
+}
+
+func withoutUser(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+var (
+	inAddress = regexp.MustCompile(`//[^/@\s"]+@`)
+	inQuery   = regexp.MustCompile(`\?[^\s"']+`)
+	bearer    = regexp.MustCompile(`(?i)(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
+)
+
+// plain is an error that can be shown: nothing of it gives access.
+func (c *Cluster) plain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &shownError{c.shown(err.Error()), err}
+}
+
+func (c *Cluster) shown(text string) string {
+	for _, s := range c.secrets {
+		text = strings.ReplaceAll(text, s, "***")
+	}
+	text = inAddress.ReplaceAllString(text, "//")
+	text = inQuery.ReplaceAllString(text, "")
+	text = bearer.ReplaceAllString(text, "$1 ***")
+	text = strings.Join(strings.Fields(text), " ")
+	const longest = 300
+	if r := []rune(text); len(r) > longest {
+		text = string(r[:longest]) + "…"
+	}
+	return text
+}
+
+type shownError struct {
+	text  string
+	cause error
+}
+
+func (e *shownError) Error() string { return e.text }
+func (e *shownError) Unwrap() error { return e.cause }
+
+// How long is waited, where nothing is said.
+const (
+	DefaultTimeout        = time.Minute
+	DefaultRequestTimeout = 15 * time.Second
+)

@@ -1,0 +1,103 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"io"
+	"strings"
+	"time"
+
+	"aicr/internal/report/layout"
+	"aicr/internal/spec"
+)
+
+// PreflightFormat is a way to tell what was found on paper. Version is the program's.
+type PreflightFormat struct {
+	Name  string
+	Write func(w io.Writer, p *spec.Preflight, version string) error
+}
+
+// PreflightFormats lists them. Of a run there are more: nothing was measured here that a
+// picture or a table of requests could show.
+func PreflightFormats() []PreflightFormat {
+	return []PreflightFormat{
+		{"json", func(w io.Writer, p *spec.Preflight, _ string) error { return writeJSON(w, p) }},
+		{"ctrf", preflightCTRF},
+		{"junit", preflightJUnit},
+	}
+}
+
+// preflightCheck is a check of a phase as what gathers test results knows it.
+func preflightCheck(phase spec.PhaseResult, c spec.CheckResult) check {
+	return check{group: phase.Name, name: layout.Shown(c.Name, checkNameBytes), state: c.State, reason: checkLine(c.Reason)}
+}
+
+// preflightCTRF has a test for each check, in the suite of its phase. Nothing ran, so
+// that nothing took time: the stamps are the epoch, and the same paper gives the same
+// bytes.
+func preflightCTRF(w io.Writer, p *spec.Preflight, version string) error {
+	out := &ctrfReport{Format: "CTRF", Version: ctrfVersion, Timestamp: time.Unix(0, 0).UTC().Format(time.RFC3339),
+		GeneratedBy: strings.TrimSpace("aicr " + layout.Shown(version, checkNameBytes))}
+	out.Results.Tool = ctrfTool{Name: "aicr", Version: layout.Shown(version, checkNameBytes)}
+	out.Results.Tests = []ctrfTest{}
+	out.Results.Environment.Extra = struct {
+		Verdict  spec.State `json:"verdict"`
+		Reason   string     `json:"reason"`
+		Recipe   string     `json:"recipe"`
+		Snapshot string     `json:"snapshot"`
+	}{p.Verdict, checkLine(p.Reason), checkLine(p.Recipe), checkLine(p.Snapshot)}
+	for _, phase := range p.Phases {
+		for _, one := range phase.Checks {
+			c := preflightCheck(phase, one)
+			t := ctrfTest{Name: c.name, Status: out.Results.Summary.count(c.outcome()), Suite: []string{phase.Name}, Message: c.reason, RawStatus: string(c.state)}
+			t.Extra = struct {
+				Declared    bool        `json:"declared"`
+				Constraints []spec.Held `json:"constraints,omitempty"`
+			}{one.Declared, one.Held}
+			out.Results.Tests = append(out.Results.Tests, t)
+		}
+	}
+	return writeJSON(w, out)
+}
+
+// preflightJUnit has a suite a phase.
+func preflightJUnit(w io.Writer, p *spec.Preflight, version string) error {
+	var all junitSuites
+	for i, phase := range p.Phases {
+		s := junitSuite{Name: phase.Name, Package: "preflight", ID: i, Timestamp: time.Unix(0, 0).UTC().Format("2006-01-02T15:04:05"), Hostname: junitHost, Time: "0.000",
+			Properties: junitProperties{[]junitProperty{{"verdict", string(p.Verdict)}, {"aicr", layout.Shown(version, checkNameBytes)},
+				{"recipe", checkLine(p.Recipe)}, {"snapshot", checkLine(p.Snapshot)}}},
+			Out: junitText{checkLine(string(phase.State) + ": " + phase.Reason)}}
+		for _, one := range phase.Checks {
+			c := preflightCheck(phase, one)
+			message := string(c.state) + ": " + c.reason
+			why := &junitOutcome{Message: message, Type: string(c.state), Text: message}
+			j := junitCase{Name: c.name, Class: "preflight." + phase.Name, Time: "0.000"}
+			s.Tests++
+			switch c.outcome() {
+			case checkPassed:
+			case checkFailed:
+				j.Failure = why
+				s.Failures++
+			case checkSkipped:
+				j.Skipped = why
+				s.Skipped++
+			case checkOther:
+				j.Error = why
+				s.Errors++
+			}
+			s.Cases = append(s.Cases, j)
+		}
+		all.Suites = append(all.Suites, s)
+	}
+	var b bytes.Buffer
+	b.WriteString(xml.Header)
+	e := xml.NewEncoder(&b)
+	e.Indent("", "  ")
+	if err := e.Encode(all); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := w.Write(b.Bytes())
+	return err
+}

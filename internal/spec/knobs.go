@@ -1,0 +1,279 @@
+package spec
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Knob is a variable that the published inference-perf check listens to. Here each
+// works from the user's shell as well as from the catalog.
+type Knob struct {
+	Name    string
+	Meaning string
+	Default string // as it would be written; "": none
+	Recipe  string // the constraint of a recipe that prevails over it, or ""
+	Cluster bool   // it is of use only where this product deploys what it measures
+	Shell   bool   // a catalog cannot set it
+	Secret  bool   // its value is never shown
+	kind    knobKind
+}
+
+// knobKind says what is wrong with a value, and what to write instead; "": nothing.
+type knobKind func(value string) (text, hint string)
+
+// The knobs that more than one place speaks of.
+const (
+	KnobConcurrency     = "AICR_INFERENCE_PERF_CONCURRENCY_PER_GPU"
+	KnobWarmup          = "AICR_INFERENCE_PERF_WARMUP_PER_CONCURRENCY"
+	KnobMinRequests     = "AICR_INFERENCE_PERF_MIN_REQUESTS"
+	KnobRequests        = "AICR_INFERENCE_PERF_REQUESTS_PER_CONCURRENCY"
+	KnobInputTokens     = "AICR_INFERENCE_PERF_INPUT_TOKENS_MEAN"
+	KnobOutputTokens    = "AICR_INFERENCE_PERF_OUTPUT_TOKENS_MEAN"
+	KnobModel           = "AICR_INFERENCE_PERF_MODEL"
+	KnobRouter          = "AICR_INFERENCE_PERF_ROUTER_MODE"
+	KnobReadyTimeout    = "AICR_INFERENCE_PERF_WORKLOAD_READY_TIMEOUT"
+	KnobHealthTimeout   = "AICR_INFERENCE_PERF_HEALTH_TIMEOUT"
+	KnobCacheSize       = "AICR_INFERENCE_PERF_MODEL_CACHE_SIZE"
+	KnobCacheClass      = "AICR_INFERENCE_PERF_MODEL_CACHE_STORAGE_CLASS"
+	KnobPopulateTimeout = "AICR_INFERENCE_PERF_MODEL_CACHE_POPULATE_TIMEOUT"
+	KnobCacheTypes      = "AICR_INFERENCE_PERF_MODEL_CACHE_EXTRA_COMPATIBLE_TYPES"
+	KnobNoCleanup       = "AICR_INFERENCE_PERF_NO_CLEANUP"
+	KnobRegistry        = "AICR_VALIDATOR_IMAGE_REGISTRY"
+	KnobTag             = "AICR_VALIDATOR_IMAGE_TAG"
+	KnobToken           = "HF_TOKEN"
+
+	knobPrefix = "AICR_INFERENCE_PERF_"
+)
+
+// DefaultModel is what is deployed where nobody names a model.
+const DefaultModel = "Qwen/Qwen3-8B"
+
+// RouterModes are the words that the frontend of a deployment takes for how it
+// chooses a worker.
+func RouterModes() []string {
+	return []string{"kv", "round-robin", "random", "power-of-two", "least-loaded", "device-aware-weighted"}
+}
+
+// Knobs lists them, as the published documents do.
+func Knobs() []Knob {
+	return []Knob{
+		{Name: KnobConcurrency, Meaning: "requests in flight for each GPU", Default: "128, with profile classic 256", Recipe: InputConcurrency, kind: countKnob(mostInFlight)},
+		{Name: KnobWarmup, Meaning: "requests for each one in flight before those that count, of profile classic", Default: "1", kind: countKnob(mostCounted)},
+		{Name: KnobMinRequests, Meaning: "least number of requests that count, of profile classic", Default: "1000", kind: countKnob(mostCounted)},
+		{Name: KnobRequests, Meaning: "requests that count for each one in flight, of profile classic", Default: "8", kind: countKnob(mostCounted)},
+		{Name: KnobInputTokens, Meaning: "tokens of each prompt", Default: "128", kind: countKnob(mostTokens)},
+		{Name: KnobOutputTokens, Meaning: "tokens of each answer", Default: "128", kind: countKnob(mostTokens)},
+		{Name: KnobModel, Meaning: "the model: to load, and on a cluster to deploy", Default: DefaultModel + "; of a URL the only one that is served", Recipe: InputModel, kind: nameKnob},
+		{Name: KnobRouter, Meaning: "how the frontend chooses a worker", Default: "least-loaded", Cluster: true, kind: wordKnob(RouterModes())},
+		{Name: KnobReadyTimeout, Meaning: "how long the deployment may take to be ready", Default: "10m", Cluster: true, kind: durationKnob},
+		{Name: KnobHealthTimeout, Meaning: "how long each worker may take for its first answer", Default: "5m", kind: durationKnob},
+		{Name: KnobCacheSize, Meaning: "size of the volume that the model is kept in, or off", Default: "100Gi", Cluster: true, kind: sizeKnob},
+		{Name: KnobCacheClass, Meaning: "storage class of that volume", Default: "the cluster's own", Recipe: InputStorageClass, Cluster: true, kind: classKnob},
+		{Name: KnobPopulateTimeout, Meaning: "how long filling that volume may take", Default: "13m", Cluster: true, kind: durationKnob},
+		{Name: KnobCacheTypes, Meaning: "disk types that go with the machines beside those that are known to, with commas", Cluster: true, kind: nameKnob},
+		{Name: KnobNoCleanup, Meaning: "leave what was made on the cluster", Default: "false", Cluster: true, Shell: true, kind: switchKnob},
+		{Name: KnobRegistry, Meaning: "registry and path to take images from instead", Cluster: true, Shell: true, kind: registryKnob},
+		{Name: KnobTag, Meaning: "tag of the images of this product", Default: "this program's release", Cluster: true, Shell: true, kind: tagKnob},
+		{Name: KnobToken, Meaning: "token for Hugging Face", Cluster: true, Shell: true, Secret: true, kind: tokenKnob},
+	}
+}
+
+func countKnob(most int) knobKind {
+	return func(value string) (string, string) {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > most || !digits.MatchString(value) {
+			return fmt.Sprintf("%s is no whole number from 1 to %d", quote(value), most), "write the digits alone, as 128"
+		}
+		return "", ""
+	}
+}
+
+func durationKnob(value string) (string, string) {
+	d, err := time.ParseDuration(value)
+	switch {
+	case err == nil && d > 0 && d <= 24*time.Hour:
+		return "", ""
+	case err == nil:
+		return quote(value) + " is no time between 0 and 24h", "write it as 10m or 90s"
+	case digits.MatchString(value) && value[0] != '-':
+		return quote(value) + " has no unit", fmt.Sprintf("write %ss or %sm", value, value)
+	}
+	return quote(value) + " is no duration", "write it as 10m or 90s"
+}
+
+func wordKnob(words []string) knobKind {
+	return func(value string) (string, string) {
+		if slices.Contains(words, value) {
+			return "", ""
+		}
+		return quote(value) + " is none that there is", meant(value, words, "want")
+	}
+}
+
+func nameKnob(value string) (string, string) {
+	if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return quote(value) + " has a space in it", "write the name alone"
+	}
+	return "", ""
+}
+
+// switchedOff are the words that a size is written as where none is wanted.
+func switchedOff() []string { return []string{"off", "0", "none", "disabled"} }
+
+var storageSize = regexp.MustCompile(`^(0*[1-9][0-9]*(\.[0-9]+)?|0*\.0*[1-9][0-9]*)(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?$`)
+
+func sizeKnob(value string) (string, string) {
+	if slices.Contains(switchedOff(), strings.ToLower(value)) || storageSize.MatchString(value) {
+		return "", ""
+	}
+	return quote(value) + " is no size", "write it as 100Gi, or off"
+}
+
+var storageClassName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+
+func classKnob(value string) (string, string) {
+	if storageClassName.MatchString(value) {
+		return "", ""
+	}
+	return quote(value) + " is no name of a storage class", "lower-case letters, digits, dashes and dots"
+}
+
+func switchKnob(value string) (string, string) {
+	if _, err := strconv.ParseBool(value); err != nil {
+		return quote(value) + " is neither true nor false", "write 1 or 0"
+	}
+	return "", ""
+}
+
+var (
+	registryName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([-._a-z0-9]*[a-z0-9])?)*$`)
+	tagName      = regexp.MustCompile(`^[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}$`)
+)
+
+func registryKnob(value string) (string, string) {
+	if registryName.MatchString(value) {
+		return "", ""
+	}
+	return quote(value) + " is no registry", "write it as registry.example.com/mirror, without https:// and without a tag"
+}
+
+func tagKnob(value string) (string, string) {
+	if tagName.MatchString(value) {
+		return "", ""
+	}
+	return quote(value) + " is no tag", "letters, digits, dots, dashes and underscores, at most 128"
+}
+
+// tokenKnob says nothing of what is in a token: not even what is wrong with it.
+func tokenKnob(value string) (string, string) {
+	if text, _ := nameKnob(value); text != "" {
+		return "a space or a line's end is in it", "write the token alone"
+	}
+	return "", ""
+}
+
+// Where the value of a knob came from.
+const (
+	KnobFromEnv     = "env"
+	KnobFromCatalog = "catalog"
+	KnobFromDefault = "default"
+)
+
+// hiddenValue stands for a secret that is set.
+const hiddenValue = "(hidden)"
+
+// KnobValue is a knob with the value that is in force. That of a secret is not in it.
+type KnobValue struct {
+	Knob
+	Value string
+	From  string
+	Wrong string // what is wrong with it, or ""
+	Hint  string
+}
+
+// KnobValues are all the knobs, in the order of Knobs.
+type KnobValues []KnobValue
+
+// ReadKnobs settles each knob: the shell prevails over the catalog, and that over the
+// default. A variable that is empty is not set. Others of the catalog's variables that
+// are none of the knobs, and look as if they were meant to be, are at the end.
+func ReadKnobs(shell func(string) (string, bool), c *Catalog) KnobValues {
+	var env []EnvVar
+	if c != nil {
+		if i := slices.IndexFunc(c.Validators, func(e CatalogEntry) bool { return e.Name == InferencePerf }); i >= 0 {
+			env = c.Validators[i].Env
+		}
+	}
+	var all KnobValues
+	names := []string{}
+	for _, k := range Knobs() {
+		names = append(names, k.Name)
+		v := KnobValue{Knob: k, Value: k.Default, From: KnobFromDefault}
+		for _, e := range env {
+			if e.Name == k.Name && e.Value != "" {
+				v.Value, v.From = e.Value, KnobFromCatalog
+			}
+		}
+		if said, ok := shell(k.Name); ok && said != "" {
+			v.Value, v.From = said, KnobFromEnv
+		} else if v.From == KnobFromCatalog && k.Shell {
+			v.Wrong, v.Hint = "a catalog cannot set it", "set it in the shell"
+		}
+		if v.From != KnobFromDefault && v.Wrong == "" {
+			v.Wrong, v.Hint = k.kind(v.Value)
+		}
+		if k.Secret && v.From != KnobFromDefault {
+			v.Value = hiddenValue
+		}
+		all = append(all, v)
+	}
+	for _, e := range env {
+		if strings.HasPrefix(e.Name, knobPrefix) && !slices.Contains(names, e.Name) {
+			hint := ""
+			if near, ok := Nearest(e.Name, names); ok {
+				hint = fmt.Sprintf("did you mean %s?", near)
+			}
+			all = append(all, KnobValue{Knob: Knob{Name: e.Name}, Value: e.Value, From: KnobFromCatalog, Wrong: "no check listens to it", Hint: hint})
+		}
+	}
+	return all
+}
+
+// Said is the value of a knob that somebody set, and who. One that is malformed is not.
+func (all KnobValues) Said(name string) (value, from string, ok bool) {
+	for _, v := range all {
+		if v.Name == name && v.From != KnobFromDefault && v.Wrong == "" {
+			return v.Value, v.From, true
+		}
+	}
+	return "", "", false
+}
+
+// Duration is the time that a knob says, or its default.
+func (all KnobValues) Duration(name string) time.Duration {
+	for _, v := range all {
+		if v.Name != name {
+			continue
+		}
+		if d, err := time.ParseDuration(v.Value); err == nil && v.Wrong == "" {
+			return d
+		}
+		d, _ := time.ParseDuration(v.Default)
+		return d
+	}
+	return 0
+}
+
+// CacheSize is the size of the volume for the model; "": there is to be none.
+func (all KnobValues) CacheSize() string {
+	for _, v := range all {
+		if v.Name == KnobCacheSize && v.Wrong == "" && !slices.Contains(switchedOff(), strings.ToLower(v.Value)) {
+			return v.Value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,60 @@
+package recipes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"aicr/internal/spec"
+)
+
+// CheckNames finds the checks that layers ask for and no catalog has in that phase. The
+// error joins a spec.BadFile for each.
+func (l *Library) CheckNames(layers []Overlay) error {
+	var wrong []error
+	for _, o := range layers {
+		for _, phase := range spec.Phases() {
+			p := o.Phases.Named(phase)
+			if p == nil {
+				continue
+			}
+			for i, check := range p.Checks {
+				if !slices.Contains(l.checksOf(phase), check) {
+					wrong = append(wrong, o.wrongAt(fmt.Sprintf("%s.%s.checks[%d]", validationOf(o), phase, i), l.meant(phase, check), "there is no check %q in this phase", check))
+				}
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// validationOf is where a document has its phases.
+func validationOf(o Overlay) string {
+	switch o.Kind {
+	case spec.RecipeResultKind:
+		return "validation"
+	case spec.ValidationInputKind:
+		return "config"
+	}
+	return "spec.validation"
+}
+
+// meant is a hint at the check that somebody could have meant.
+func (l *Library) meant(phase, check string) string {
+	for _, e := range l.Catalog.Validators {
+		if e.Name == check {
+			return fmt.Sprintf("it is one of the %s phase", e.Phase)
+		}
+	}
+	return closest(check, l.checksOf(phase), "one of "+strings.Join(l.checksOf(phase), ", "))
+}
+
+func (l *Library) checksOf(phase string) (names []string) {
+	for _, e := range l.Catalog.Validators {
+		if e.Phase == phase {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
