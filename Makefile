@@ -4,7 +4,7 @@
 
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT     ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
-FUZZTIME   ?= 5s
+FUZZTIME   ?= 4s
 TESTFLAGS  ?=
 BENCHFLAGS ?=
 INTEROPFLAGS ?=
@@ -43,7 +43,7 @@ FUZZ := \
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit proof fuzz conformance interop interop-lock test-browser lint check-versions fmt docs schemas demo bench faithful oracle clean
+.PHONY: help build test unit proof fuzz conformance interop interop-lock test-browser peers lint check-versions fmt docs schemas demo bench faithful oracle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,7 +84,7 @@ proof: ## hold the engine against a known truth, the simulator against the engin
 
 # go test passes when -fuzz matches nothing, so that has to be asked first. And it fails
 # when its time is up while it tries an input; only one that failed is a failure.
-fuzz: ## fuzz each target for FUZZTIME (5s)
+fuzz: ## fuzz each target for FUZZTIME (4s)
 	@for target in $(FUZZ); do \
 		package=./$${target%:*}; name=$${target#*:}; \
 		go test -list "^$$name\$$" $$package | grep -qx "$$name" || \
@@ -115,6 +115,10 @@ interop-lock: ## write the lock file of interop anew, with the oldest Python tha
 # .cache/browser; what was seen is kept there too.
 test-browser: ## look at the report's page in a real browser
 	test/browser/run.sh
+
+peers: ## install what the two above need, ahead of them
+	INSTALL_ONLY=1 test/interop/run.sh
+	INSTALL_ONLY=1 test/browser/run.sh
 
 lint: check-versions ## run the linters of .golangci.yml; the first time builds them, for minutes
 	$(LINT) run ./...

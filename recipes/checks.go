@@ -20,7 +20,7 @@ func (l *Library) CheckNames(layers []Overlay) error {
 				continue
 			}
 			for i, check := range p.Checks {
-				if !slices.Contains(l.checksOf(phase), check) {
+				if check != "" && !slices.Contains(l.checksOf(phase), check) {
 					wrong = append(wrong, o.wrongAt(fmt.Sprintf("%s.%s.checks[%d]", validationOf(o), phase, i), l.meant(phase, check), "there is no check %q in this phase", check))
 				}
 			}
@@ -47,7 +47,7 @@ func (l *Library) meant(phase, check string) string {
 			return fmt.Sprintf("it is one of the %s phase", e.Phase)
 		}
 	}
-	return closest(check, l.checksOf(phase), "one of "+strings.Join(l.checksOf(phase), ", "))
+	return closest(check, l.checksOf(phase), "one of "+strings.Join(l.checksOf(phase), ", ")+"; --data adds checks of your own")
 }
 
 func (l *Library) checksOf(phase string) (names []string) {

@@ -13,12 +13,6 @@ import (
 
 const latest = "latest"
 
-// The variables by which a user says where images are.
-const (
-	RegistryVariable = "AICR_VALIDATOR_IMAGE_REGISTRY"
-	TagVariable      = "AICR_VALIDATOR_IMAGE_TAG"
-)
-
 // Build says which program this is.
 type Build struct{ Version, Commit string }
 
@@ -60,7 +54,7 @@ func Resolve(ref string, r Rules) (Image, error) {
 		return Image{}, err
 	}
 	if tag := r.Overrides.Tag; tag != "" && !imageTag.MatchString(tag) {
-		return Image{}, fmt.Errorf("%s=%s: no tag: letters, digits, dots, dashes and underscores, at most 128", TagVariable, tag)
+		return Image{}, fmt.Errorf("%s=%s: no tag: letters, digits, dots, dashes and underscores, at most 128", spec.KnobTag, tag)
 	}
 	if at, err = at.moved(r.Overrides.Registry); err != nil {
 		return Image{}, err
@@ -174,16 +168,16 @@ func (p imageParts) moved(registry string) (imageParts, error) {
 	}
 	registry = strings.TrimRight(registry, "/")
 	if strings.Contains(registry, "://") {
-		return p, fmt.Errorf("%s=%s: a registry has no scheme: write the host alone", RegistryVariable, registry)
+		return p, fmt.Errorf("%s=%s: a registry has no scheme: write the host alone", spec.KnobRegistry, registry)
 	}
 	mirror, err := name.NewRepository(registry + "/x")
 	if err != nil {
-		return p, fmt.Errorf("%s=%s: %w", RegistryVariable, registry, err)
+		return p, fmt.Errorf("%s=%s: %w", spec.KnobRegistry, registry, err)
 	}
 	// What has neither a dot nor a port is an organisation of Docker Hub, to those who
 	// pull: without this an air-gapped site would ask the internet.
 	if host, _, _ := strings.Cut(registry, "/"); mirror.RegistryStr() == name.DefaultRegistry && host != "docker.io" && host != name.DefaultRegistry {
-		return p, fmt.Errorf("%s=%s: %q is no registry's host: write host.domain or host:port before it", RegistryVariable, registry, host)
+		return p, fmt.Errorf("%s=%s: %q is no registry's host: write host.domain or host:port before it", spec.KnobRegistry, registry, host)
 	}
 	from, err := name.NewRepository(p.repository)
 	if err != nil {

@@ -121,6 +121,21 @@ func TestTwoImagesThatWouldBeOneInTheMirrorAreAnError(t *testing.T) {
 	}
 }
 
+// The same variable is checked by aicr env and when images are resolved.
+func TestAMirrorIsOneToEveryCommand(t *testing.T) {
+	for _, registry := range []string{"mirror.example", "mirror.example:5000/gpu", "localhost/x", "localhost:5001", "docker.io/acme", "MIRROR.example/a", "mirror.example/gpu/",
+		"mirror", "mirror/gpu", "https://mirror.example", "mirror.example/UPPER", "mirror.example/x:tag", "a b", "/x"} {
+		for _, k := range spec.ReadKnobs(func(name string) (string, bool) { return registry, name == spec.KnobRegistry }, nil) {
+			if k.Name != spec.KnobRegistry {
+				continue
+			}
+			if _, err := recipes.Resolve("registry.example/aicr", recipes.Rules{Overrides: recipes.Overrides{Registry: registry}}); (err == nil) != (k.Wrong == "") {
+				t.Errorf("%q: aicr env says %q, and the images %v", registry, k.Wrong, err)
+			}
+		}
+	}
+}
+
 func FuzzResolve(f *testing.F) {
 	f.Add("registry.example/org/tool:v1", "mirror.example:5000/x", "branch", true)
 	f.Add("tool@sha256:"+strings.Repeat("0f", 32), "", "", false)

@@ -29,6 +29,27 @@ func loaded(t *testing.T) *Library {
 	return l
 }
 
+// resolved makes the whole recipe for criteria, as aicr recipe does.
+func resolved(l *Library, c spec.Criteria) (*spec.Recipe, error) {
+	layers, err := l.Layers(c)
+	if err != nil {
+		return nil, err
+	}
+	return l.Merge(layers, c)
+}
+
+// completed makes a whole recipe of one that a user has in a file.
+func completed(l *Library, r *spec.Recipe, file string, text []byte) (*spec.Recipe, error) {
+	if r.Whole() {
+		return r, nil
+	}
+	layers, err := l.LayersOf(r, file, text)
+	if err != nil {
+		return nil, err
+	}
+	return l.Merge(layers, r.Criteria)
+}
+
 // platforms are the recipes that are published, with what they are for.
 func platforms() map[string]spec.Criteria {
 	dynamo := func(service, accelerator, os string) spec.Criteria {
@@ -76,7 +97,7 @@ func TestEveryEmbeddedOverlayIsARecipe(t *testing.T) {
 			if o.Name == Root || o.crosses() {
 				return
 			}
-			asked, err := l.Resolve(o.Criteria)
+			asked, err := resolved(l, o.Criteria)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +112,7 @@ func TestThePlatformsRecipes(t *testing.T) {
 	l := loaded(t)
 	for name, criteria := range platforms() {
 		t.Run(name, func(t *testing.T) {
-			r, err := l.Resolve(criteria)
+			r, err := resolved(l, criteria)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +143,7 @@ func TestThePublishedGates(t *testing.T) {
 	l := loaded(t)
 	for name, criteria := range platforms() {
 		t.Run(name, func(t *testing.T) {
-			r, err := l.Resolve(criteria)
+			r, err := resolved(l, criteria)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +205,7 @@ func TestComponentsHaveThePinnedVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, criteria := range platforms() {
-		r, err := loaded(t).Resolve(criteria)
+		r, err := resolved(loaded(t), criteria)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +290,7 @@ func TestWhatIsAskedForIsFound(t *testing.T) {
 		{"the simulator has no cluster below it", platforms()["sim"], "base sim"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			r, err := l.Resolve(c.asked)
+			r, err := resolved(l, c.asked)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -296,7 +317,7 @@ func TestWhatNoOverlayIsForIsAnError(t *testing.T) {
 		{"nothing at all", "nothing is asked for: name a service, an accelerator, an os, an intent or a platform", "", spec.Criteria{Nodes: 3}},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			_, err := l.Resolve(c.asked)
+			_, err := resolved(l, c.asked)
 			if err == nil || err.Error() != c.want {
 				t.Fatalf("got  %v\nwant %s", err, c.want)
 			}
@@ -413,7 +434,7 @@ order deploymentOrder: c`
 			top, _ := l.Overlay("top")
 			before := lines(top.Recipe)
 			for range 2 { // what was read is not changed by what is made of it
-				r, err := l.Complete(top.Recipe, top.File)
+				r, err := completed(l, top.Recipe, top.File, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -495,7 +516,7 @@ func TestEveryFieldIsLaidOver(t *testing.T) {
 func TestAWholeRecipeHasWhatUpstreamRequires(t *testing.T) {
 	l := loaded(t)
 	for name, criteria := range platforms() {
-		r, err := l.Resolve(criteria)
+		r, err := resolved(l, criteria)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -542,7 +563,7 @@ validation:
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := l.Resolve(platforms()["h100-eks-ubuntu-inference-dynamo"])
+	r, err := resolved(l, platforms()["h100-eks-ubuntu-inference-dynamo"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -588,7 +609,7 @@ func TestWhatIsAddedPrevails(t *testing.T) {
 	if len(l.Overlays) != before {
 		t.Errorf("%d overlays became %d", before, len(l.Overlays))
 	}
-	r, err := l.Resolve(spec.Criteria{Service: "eks"})
+	r, err := resolved(l, spec.Criteria{Service: "eks"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -620,7 +641,7 @@ criteria: {service: eks, accelerator: h100, os: ubuntu, intent: inference, platf
 validation: {performance: {constraints: [{name: inference-concurrency-per-gpu, value: 64}]}}`)})); err != nil {
 		t.Fatal(err)
 	}
-	r, err := l.Resolve(platforms()["h100-eks-ubuntu-inference-dynamo"])
+	r, err := resolved(l, platforms()["h100-eks-ubuntu-inference-dynamo"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -629,6 +650,26 @@ validation: {performance: {constraints: [{name: inference-concurrency-per-gpu, v
 	}
 	if got := r.Resolution.AppliedOverlays; got[len(got)-1] != "acme" || !slices.Contains(got, "h100-eks-ubuntu-inference-dynamo") || slices.Contains(got, "unasked") {
 		t.Errorf("made of %v", got)
+	}
+}
+
+func TestOverlaysMayBeInFoldersBelow(t *testing.T) {
+	l := loaded(t)
+	err := l.Add("ours", folder(map[string]string{
+		"registry.yaml":               "kind: ComponentRegistry\n",
+		"overlays/README.md":          "ours",
+		"overlays/team-a/deep/a.yaml": overlayText("a", "base: b\nmixins: [m]"),
+		"overlays/team-b/b.yml":       overlayText("b", "criteria: {service: eks}"),
+		"mixins/shared/m.yaml":        mixinText("m", "constraints: []"),
+		"components/a/values.yaml":    "kind: none of ours\n",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]string{"a": "ours/overlays/team-a/deep/a.yaml", "b": "ours/overlays/team-b/b.yml"} {
+		if o, ok := l.Overlay(name); !ok || o.File != file {
+			t.Errorf("%s: %v %s", name, ok, o.File)
+		}
 	}
 }
 
@@ -652,8 +693,6 @@ func TestMistakesOfAFolderAreToldAtOnce(t *testing.T) {
 			"ours/overlays/b.yaml:4: metadata.name: good is there twice (it is at ours/overlays/a.yaml:4 already)"},
 		{"a whole recipe among the layers", map[string]string{"overlays/a.yaml": "kind: RecipeResult\napiVersion: aicr.run/v1beta1\nmetadata: {}\ncriteria: {service: eks}\ncomponentRefs: []\ndeploymentOrder: []\n"},
 			"ours/overlays/a.yaml:1: kind: a whole recipe is no layer of others (give it to 'aicr validate --recipe' as it is)"},
-		{"a number of nodes to be chosen by", map[string]string{"overlays/a.yaml": overlayText("a", "criteria: {service: eks, nodes: 4}")},
-			"ours/overlays/a.yaml:6: spec.criteria.nodes: an overlay is not chosen by the number of nodes (take it out)"},
 		{"several files", map[string]string{"overlays/a.yaml": overlayText("a", "bass: eks"), "mixins/m.yaml": mixinText("m", "componentRef: []"), "catalog.yaml": "kind: ValidatorCatalog\napiVersion: validator.nvidia.com/v1alpha1\nvalidators: [{name: x, phase: performanse}]\n"},
 			"ours/overlays/a.yaml:6: spec.bass: unknown field (did you mean base?)\n" +
 				"ours/mixins/m.yaml:6: spec.componentRef: unknown field (did you mean componentRefs?)\n" +
@@ -731,7 +770,7 @@ func TestAFileIsCompleted(t *testing.T) {
 		return r
 	}
 	t.Run("with its bases, its mixins and what is for every such accelerator", func(t *testing.T) {
-		r, err := l.Complete(decoded(overlayText("mine", "base: eks-inference\ncriteria: {service: eks, accelerator: h100, intent: inference}")), "mine.yaml")
+		r, err := completed(l, decoded(overlayText("mine", "base: eks-inference\ncriteria: {service: eks, accelerator: h100, intent: inference}")), "mine.yaml", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -740,7 +779,7 @@ func TestAFileIsCompleted(t *testing.T) {
 		}
 	})
 	t.Run("one that has the name of what it stands on", func(t *testing.T) {
-		r, err := l.Complete(decoded(overlayText("eks", "base: eks")), "mine.yaml")
+		r, err := completed(l, decoded(overlayText("eks", "base: eks")), "mine.yaml", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -748,21 +787,15 @@ func TestAFileIsCompleted(t *testing.T) {
 			t.Errorf("made of %s", got)
 		}
 	})
-	t.Run("a whole one stays as it is", func(t *testing.T) {
-		whole := decoded("kind: RecipeResult\napiVersion: aicr.run/v1alpha2\nmetadata: {}\ncriteria: {service: eks}\ncomponentRefs: []\ndeploymentOrder: []\n")
-		if r, err := l.Complete(whole, "mine.yaml"); err != nil || r != whole {
-			t.Errorf("%v, %v", r, err)
-		}
-	})
 	t.Run("a mixin is no recipe", func(t *testing.T) {
-		_, err := l.Complete(decoded(mixinText("m", "constraints: []")), "mine.yaml")
+		_, err := completed(l, decoded(mixinText("m", "constraints: []")), "mine.yaml", nil)
 		if got := told(err); got != "mine.yaml:1: kind: a mixin is a part of recipes, not one (name it in the mixins of an overlay)" {
 			t.Error(got)
 		}
 	})
 	t.Run("a base that is not there", func(t *testing.T) {
 		text := overlayText("mine", "base: eks-inferense\nmixins: [gpu-clustre]")
-		_, err := l.CompleteText(decoded(text), "mine.yaml", []byte(text))
+		_, err := completed(l, decoded(text), "mine.yaml", []byte(text))
 		want := "mine.yaml:6: spec.base: there is no overlay \"eks-inferense\" (did you mean eks-inference?)\n" +
 			"mine.yaml:7: spec.mixins[0]: there is no mixin \"gpu-clustre\" (did you mean gpu-cluster?)"
 		if got := told(err); got != want {
@@ -813,7 +846,7 @@ func TestDiff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, err = l.Complete(r, "x.yaml"); err != nil {
+		if r, err = completed(l, r, "x.yaml", nil); err != nil {
 			t.Fatal(err)
 		}
 		return r
@@ -864,7 +897,7 @@ func TestThePage(t *testing.T) {
 		}
 		rows++
 		name := strings.Trim(cells[0], "`")
-		r, err := l.Resolve(platforms()[name])
+		r, err := resolved(l, platforms()[name])
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -895,11 +928,66 @@ func TestThePage(t *testing.T) {
 	if err := l.Add("ours", folder(map[string]string{"overlays/example.yaml": example})); err != nil {
 		t.Fatal(err)
 	}
-	r, err := l.Resolve(platforms()["h100-eks-ubuntu-inference-dynamo"])
+	r, err := resolved(l, platforms()["h100-eks-ubuntu-inference-dynamo"])
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Name != "acme-h100" || r.Verdict().Reference == nil {
 		t.Errorf("the example is not taken: %v", r.Resolution.AppliedOverlays)
+	}
+}
+
+// What the usual way of a profile wants is wanted: a constraint that nobody holds would
+// be one that everything meets.
+func TestTheUsualWayOfAProfileIsLaidOverTheRest(t *testing.T) {
+	l := loaded(t)
+	text := overlayText("ours", `criteria: {service: acme, accelerator: h100}
+componentRefs: [{name: gpu-operator, overrides: {driver: {enabled: true}}}]
+profile:
+  name: gpuStack
+  default: managed
+  values:
+    managed:
+      advertiser: external
+      constraints: [{name: NodeTopology.gpu-nodes.label, value: "!own-plugin"}]
+      readinessConstraints: [{name: GPU.hardware.gpu-count, value: ">= 8"}]
+      componentRefs: [{name: gpu-operator, overrides: {driver: {enabled: false}}}]
+    own:
+      constraints: [{name: NodeTopology.gpu-nodes.label, value: "own-plugin=true"}]`)
+	if err := l.Add("ours", fstest.MapFS{"overlays/ours.yaml": {Data: []byte(text)}}); err != nil {
+		t.Fatal(err)
+	}
+	layers, ok := l.LayersNamed("ours")
+	if !ok {
+		t.Fatal("it is not there")
+	}
+	r, err := l.Merge(layers, spec.Criteria{Service: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := func(all []spec.RecipeConstraint, name string) string {
+		for _, c := range all {
+			if c.Name == name {
+				return string(c.Value)
+			}
+		}
+		return ""
+	}
+	if got := value(r.Wants, "NodeTopology.gpu-nodes.label"); got != "!own-plugin" {
+		t.Errorf("it wants %q of the labels", got)
+	}
+	if r.Phases.Readiness == nil || value(r.Phases.Readiness.Constraints, "GPU.hardware.gpu-count") != ">= 8" {
+		t.Errorf("readiness is %+v", r.Phases.Readiness)
+	}
+	for _, c := range r.Components {
+		if text, _ := json.Marshal(c.Overrides); c.Name == "gpu-operator" && string(text) != `{"driver":{"enabled":false}}` {
+			t.Errorf("its values are %s", text)
+		}
+	}
+	if p := r.Resolution.SelectedProfile; p == nil || p.Name != "gpuStack" || p.Value != "managed" {
+		t.Errorf("selected is %+v", p)
+	}
+	if _, err := spec.EncodeRecipe(r); err != nil {
+		t.Error(err)
 	}
 }

@@ -24,8 +24,12 @@ func (l *Library) Merge(layers []Overlay, asked spec.Criteria) (*spec.Recipe, er
 		Resolution: &spec.Resolution{AppliedOverlays: []string{}},
 		Origins:    map[string]spec.Origin{},
 	}
+	var chosen Overlay // whose profile is the one that holds
 	for _, o := range layers {
 		layer{r, o}.lay()
+		if o.Profile != nil {
+			chosen = o
+		}
 		if o.Kind != spec.RecipeMixinKind {
 			r.Resolution.AppliedOverlays = append(r.Resolution.AppliedOverlays, o.Name)
 			r.Name = o.Name
@@ -34,6 +38,7 @@ func (l *Library) Merge(layers []Overlay, asked spec.Criteria) (*spec.Recipe, er
 			r.Unused = append(r.Unused, o.Unused...)
 		}
 	}
+	layer{r, chosen}.layProfile()
 	pinned, err := Versions()
 	if err != nil {
 		return nil, fmt.Errorf("the embedded versions: %w", err)
@@ -86,6 +91,26 @@ func (l layer) lay() {
 	l.phase(&p.Deployment, above.Deployment, spec.PhaseDeployment)
 	l.phase(&p.Performance, above.Performance, spec.PhasePerformance)
 	l.phase(&p.Conformance, above.Conformance, spec.PhaseConformance)
+}
+
+// layProfile lays the usual one of the ways over it in which the deployment may be
+// configured: what it wants of the cluster is wanted.
+func (l layer) layProfile() {
+	if l.from.Recipe == nil || l.from.Profile.Default == "" {
+		return
+	}
+	p := l.from.Profile
+	way := p.Values[p.Default]
+	for _, w := range way.Constraints {
+		l.constraint(&l.whole.Wants, "", w)
+	}
+	for _, c := range way.ComponentRefs {
+		l.component(c)
+	}
+	if len(way.ReadinessConstraints) > 0 {
+		l.phase(&l.whole.Phases.Readiness, &spec.RecipePhase{Constraints: way.ReadinessConstraints}, "readiness")
+	}
+	l.whole.Resolution.SelectedProfile = &spec.SelectedProfile{Name: p.Name, Value: p.Default, Advertiser: way.Advertiser}
 }
 
 // constraint adds one, or puts it in the place of the one of its name. It replaces all

@@ -104,12 +104,23 @@ func inFolder(dir, name string) string {
 
 const catalogFile = "catalog.yaml"
 
-// documents lists the files of a folder that are read, in order. A folder without
-// overlays/ may have its overlays and mixins in itself. What else there is, such as the
-// components and the registry of upstream, is passed over.
+// documents lists the files of a folder that are read, in order. Overlays and mixins may
+// be in folders of their own below; a folder without overlays/ may have them in itself.
+// What else there is, such as the components and the registry of upstream, is passed over.
 func documents(files fs.FS) ([]string, error) {
 	var all []string
-	patterns := []string{"overlays/*.yaml", "overlays/*.yml", "mixins/*.yaml", "mixins/*.yml", "validators/" + catalogFile, catalogFile}
+	for _, folder := range []string{"overlays", "mixins"} {
+		err := fs.WalkDir(files, folder, func(name string, entry fs.DirEntry, err error) error {
+			if ext := path.Ext(name); err == nil && !entry.IsDir() && (ext == ".yaml" || ext == ".yml") {
+				all = append(all, name)
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	patterns := []string{"validators/" + catalogFile, catalogFile}
 	if _, err := fs.Stat(files, "overlays"); errors.Is(err, fs.ErrNotExist) {
 		patterns = append(patterns, "*.yaml", "*.yml")
 	} else if err != nil {
@@ -139,7 +150,7 @@ func (l *Library) read(file string, text []byte, isCatalog bool) error {
 		if err != nil {
 			return mistaken(file, err)
 		}
-		l.Catalog = merged(l.Catalog, c)
+		l.Catalog = l.Catalog.Merge(c)
 		return nil
 	}
 	r, err := spec.DecodeRecipe(text)
@@ -152,8 +163,6 @@ func (l *Library) read(file string, text []byte, isCatalog bool) error {
 		return o.wrongAt("kind", "give it to 'aicr validate --recipe' as it is", "a whole recipe is no layer of others")
 	case r.Kind == spec.RecipeMixinKind:
 		return o.into(&l.Mixins)
-	case r.Criteria.Nodes != 0:
-		return o.wrongAt("spec.criteria.nodes", "take it out", "an overlay is not chosen by the number of nodes")
 	}
 	return o.into(&l.Overlays)
 }
@@ -181,20 +190,6 @@ func mistaken(file string, err error) error {
 	return &spec.BadFile{File: file, Mistakes: all}
 }
 
-// merged is a catalog with the checks of another, which prevail by name.
-func merged(below, above *spec.Catalog) *spec.Catalog {
-	all := *above
-	all.Validators = slices.Clone(below.Validators)
-	for _, e := range above.Validators {
-		if i := slices.IndexFunc(all.Validators, func(x spec.CatalogEntry) bool { return x.Name == e.Name }); i >= 0 {
-			all.Validators[i] = e
-			continue
-		}
-		all.Validators = append(all.Validators, e)
-	}
-	return &all
-}
-
 // loose finds the layers that name others which are not there, or themselves in a circle.
 func (l *Library) loose() (wrong []error) {
 	for _, o := range l.Overlays {
@@ -215,12 +210,12 @@ func (l *Library) loose() (wrong []error) {
 func (l *Library) looseLayer(o Overlay) (wrong []error) {
 	if o.Base != "" {
 		if _, ok := l.Overlay(o.Base); !ok {
-			wrong = append(wrong, o.wrongAt("spec.base", closest(o.Base, names(l.Overlays), "'aicr recipe --list' shows those that there are"), "there is no overlay %q", o.Base))
+			wrong = append(wrong, o.wrongAt("spec.base", closest(o.Base, names(l.Overlays), "'aicr recipe --list' shows those that there are, and --data DIR adds those of a folder"), "there is no overlay %q", o.Base))
 		}
 	}
 	for i, m := range o.Mixins {
 		if _, ok := find(l.Mixins, m); !ok {
-			wrong = append(wrong, o.wrongAt(fmt.Sprintf("spec.mixins[%d]", i), closest(m, names(l.Mixins), "one of "+strings.Join(names(l.Mixins), ", ")), "there is no mixin %q", m))
+			wrong = append(wrong, o.wrongAt(fmt.Sprintf("spec.mixins[%d]", i), closest(m, names(l.Mixins), "one of "+strings.Join(names(l.Mixins), ", ")+", or of a folder that --data adds"), "there is no mixin %q", m))
 		}
 	}
 	return wrong

@@ -173,16 +173,6 @@ func (l *Library) nearest(words []criterion) string {
 	return best
 }
 
-// Resolve makes the whole recipe for the criteria: of each overlay that matches, the
-// less particular first, with its mixins.
-func (l *Library) Resolve(c spec.Criteria) (*spec.Recipe, error) {
-	layers, err := l.Layers(c)
-	if err != nil {
-		return nil, err
-	}
-	return l.Merge(layers, c)
-}
-
 // LayersOf are the layers of an overlay that a user has in a file: its bases and mixins
 // are found in the library, and so are the overlays that are for its criteria whatever
 // the rest.
@@ -214,23 +204,4 @@ func (l *Library) LayersNamed(name string) ([]Overlay, bool) {
 		return nil, false
 	}
 	return l.stackOn(o), true
-}
-
-// Complete makes a whole recipe of an overlay that a user has in a file: its bases and
-// mixins are found in the library. A whole recipe is given back as it is.
-func (l *Library) Complete(r *spec.Recipe, file string) (*spec.Recipe, error) {
-	return l.CompleteText(r, file, nil)
-}
-
-// CompleteText is Complete with the text that the recipe was read from, by which what is
-// wrong with its bases and mixins has a line.
-func (l *Library) CompleteText(r *spec.Recipe, file string, text []byte) (*spec.Recipe, error) {
-	if r.Whole() {
-		return r, nil
-	}
-	layers, err := l.LayersOf(r, file, text)
-	if err != nil {
-		return nil, err
-	}
-	return l.Merge(layers, r.Criteria)
 }

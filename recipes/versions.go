@@ -23,8 +23,6 @@ const VersionsFile = "recipes/versions.yaml"
 const (
 	DynamoChart  = "dynamo-platform"
 	RuntimeImage = "dynamo-vllm-runtime"
-	EPPImage     = "dynamo-epp"
-	OwnImage     = "aicr"
 )
 
 // Versions reads the embedded versions.yaml.
@@ -165,12 +163,9 @@ func (c *versionsCheck) follows(at, field, kind, named, version, chart string) {
 		for _, one := range c.v.Charts {
 			known = append(known, one.Name)
 		}
-		hint := "the charts are " + strings.Join(known, ", ")
-		if near, ok := spec.Nearest(chart, known); ok {
-			hint = "did you mean " + near + "?"
-		}
+		hint := closest(chart, known, "the charts are "+strings.Join(known, ", "))
 		c.drift(RuleFollows, at+".follows", hint, "%s %s follows chart %s, which is not pinned", kind, named, chart)
-	case wholeVersion(version) && wholeVersion(pinned.Version) && minorOf(version) != minorOf(pinned.Version):
+	case wholeVersion(version) && wholeVersion(pinned.Version) && spec.MinorOf(version) != spec.MinorOf(pinned.Version):
 		c.drift(RuleMinor, at+"."+field, "bump both", "%s %s is at %s and chart %s at %s: they have to be of one minor version", kind, named, version, chart, pinned.Version)
 	}
 }
@@ -201,7 +196,7 @@ func (c *versionsCheck) releases() {
 			c.drift(RuleReleaseOf, at+".since", "write it as 1.2.3", "%q is no semantic version", r.Since)
 			continue
 		}
-		if last != "" && semver.Compare(minorOf(last), minorOf(r.Since)) >= 0 {
+		if last != "" && semver.Compare(withV(spec.MinorOf(last)), withV(spec.MinorOf(r.Since))) >= 0 {
 			c.drift(RuleReleaseOrder, at+".since", "one for each minor version, the oldest first", "release %s comes after %s", r.Since, last)
 		}
 		last = r.Since
@@ -244,7 +239,7 @@ func (c *versionsCheck) uses() {
 // that is not above it.
 func ReleaseOf(v *spec.Versions, version string) (spec.DynamoRelease, bool) {
 	for _, r := range v.Releases {
-		if wholeVersion(r.Since) && minorOf(r.Since) == minorOf(version) && semver.Compare(withV(r.Since), withV(baseOf(version))) <= 0 {
+		if wholeVersion(r.Since) && spec.MinorOf(r.Since) == spec.MinorOf(version) && semver.Compare(withV(r.Since), withV(baseOf(version))) <= 0 {
 			return r, true
 		}
 	}
@@ -258,8 +253,6 @@ func wholeVersion(version string) bool {
 	v := withV(version)
 	return semver.IsValid(v) && semver.Canonical(v) == strings.TrimSuffix(v, semver.Build(v))
 }
-
-func minorOf(version string) string { return semver.MajorMinor(withV(version)) }
 
 // baseOf leaves out what comes after the three numbers: a build for another CUDA is the
 // same release.

@@ -51,8 +51,7 @@ func (l SkewLine) Open() bool { return l.Matters && l.State == SkewUnknown }
 // on the cluster of a snapshot; "" when nothing speaks against it. What other workers
 // run there is their own affair, unless they do not go with the chart either.
 func Broken(lines []SkewLine) string {
-	for i := len(lines) - 1; i >= 0; i-- { // what is wrong there by itself comes last, and says most
-		l := lines[i]
+	for _, l := range slices.Backward(lines) { // what is wrong there by itself comes last, and says most
 		switch {
 		case !l.Breaks() || l.Name == RuntimeImage:
 		case l.State == SkewLacks:
@@ -113,33 +112,14 @@ func versionThere(s *spec.Snapshot, facts ...string) thereVersion {
 			return thereVersion{fact, "", SkewUnknown, err.Error()}
 		case f.Known:
 			return thereVersion{fact, f.Value.String(), "", ""}
-		case !saysUnknown(s, fact):
+		case !f.Looked:
 		case f.Unknown.Reason == spec.ReasonAbsent:
 			return thereVersion{fact, "", SkewAbsent, f.Unknown.Detail}
 		default:
-			return thereVersion{fact, "", SkewUnknown, strings.TrimSuffix(f.Unknown.Reason+": "+f.Unknown.Detail, ": ")}
+			return thereVersion{fact, "", SkewUnknown, f.Unknown.String()}
 		}
 	}
 	return there
-}
-
-// saysUnknown reports whether a snapshot says itself that a fact is not there. One that
-// does not mention it was made by something that does not look for it.
-func saysUnknown(s *spec.Snapshot, fact string) bool {
-	p, err := spec.ParsePath(fact)
-	if err != nil || s == nil {
-		return false
-	}
-	for _, m := range s.Measurements {
-		for _, sub := range m.Subtypes {
-			_, key := sub.Unknown[p.Key]
-			_, all := sub.Unknown["*"]
-			if m.Type == p.Type && sub.Name == p.Subtype && (key || all) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func comparedVersion(name, pinned string, there thereVersion) SkewLine {
@@ -161,7 +141,7 @@ func difference(pinned, found string) (SkewState, string) {
 		return SkewUnknown, fmt.Sprintf("%q is no semantic version", pinned)
 	case semver.Major(withV(pinned)) != semver.Major(withV(found)):
 		return SkewMajor, ""
-	case minorOf(pinned) != minorOf(found):
+	case spec.MinorOf(pinned) != spec.MinorOf(found):
 		return SkewMinor, ""
 	case semver.Compare(withV(pinned), withV(found)) != 0:
 		return SkewPatch, ""

@@ -64,7 +64,7 @@ func TestSkew(t *testing.T) {
 		"the API is not served":                 {strings.ReplaceAll(well, ",v1beta1", ""), "DynamoGraphDeployment API", recipes.SkewLacks, "", "breaks"},
 		"a part of a name is not the API":       {strings.ReplaceAll(well, ",v1beta1", ",v1beta11"), "DynamoGraphDeployment API", recipes.SkewLacks, "", "breaks"},
 		"the CRD is gone, and Dynamo is there":  {strings.ReplaceAll(well, crd+"=v1alpha1,v1beta1", crd+"=?absent"), "DynamoGraphDeployment API", recipes.SkewLacks, "its CRD is not", "breaks"},
-		"forbidden is unknown":                  {strings.ReplaceAll(well, runtime+"={dynamo}", runtime+"=?forbidden"), "dynamo-vllm-runtime", recipes.SkewUnknown, "forbidden: of a test", "open"},
+		"forbidden is unknown":                  {strings.ReplaceAll(well, runtime+"={dynamo}", runtime+"=?forbidden"), "dynamo-vllm-runtime", recipes.SkewUnknown, "forbidden (of a test)", "open"},
 		"mixed is unknown":                      {strings.ReplaceAll(well, runtime+"={dynamo}", runtime+"=?mixed"), "dynamo-vllm-runtime", recipes.SkewUnknown, "mixed", "open"},
 		"latest is unknown":                     {strings.ReplaceAll(well, runtime+"={dynamo}", runtime+"=latest"), "dynamo-vllm-runtime", recipes.SkewUnknown, `"latest" is no semantic version`, "open"},
 		"what nobody looked for is unknown":     {"server.version=v1.34.1", "dynamo-vllm-runtime", recipes.SkewUnknown, "the snapshot does not say", "open"},

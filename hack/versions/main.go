@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"aicr/internal/spec"
@@ -44,7 +43,7 @@ type finding struct {
 
 // check looks at everything below a directory, and says how many files that were.
 func check(root string, exceptions []exception) (all []finding, files int, err error) {
-	data, err := os.ReadFile(filepath.Join(root, recipes.VersionsFile))
+	data, err := readFile(root, recipes.VersionsFile)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -72,7 +71,7 @@ func check(root string, exceptions []exception) (all []finding, files int, err e
 		if exempt(path) {
 			continue
 		}
-		content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
+		content, err := readFile(root, path)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // deleted, and git does not know yet
 		}

@@ -387,3 +387,15 @@ func TestAKeyIsNeverRepeated(t *testing.T) {
 		}
 	}
 }
+
+// The published skew, behind a frontend that is up and never serves: a snapshot of its
+// cluster says why.
+func TestTheVersionsBehindAnEndpointAreToldFirst(t *testing.T) {
+	virtualFleet(t, fleetOf(t, 1, `[{kind: discovery-panic, panics: 3, bucketMissing: 3, runtime: "0.9.0", chart: "1.0.2"}]`), func(t *testing.T, _ *sim.Live, _ *pipes, o EndpointOptions) {
+		o.Runtime, o.Chart, o.AnswerWithin = "0.9.0", "1.0.2", time.Minute
+		_, events, ready := start(t, o)
+		if ready || len(events) < 2 || events[1].Kind != spec.EventVersions || events[1].Runtime != "0.9.0" || events[1].Chart != "1.0.2" {
+			t.Errorf("ready %v: %+v", ready, events)
+		}
+	})
+}

@@ -92,6 +92,15 @@ func Names(r *spec.Recipe, c *spec.Catalog, o PreflightOptions) (wrong []*NameMi
 			}
 		}
 	}
+	if ready := r.Phases.Readiness; ready != nil {
+		for _, name := range ready.Checks {
+			hint := meantCheck(name, known)
+			if where, ok := phaseOf[name]; ok {
+				hint = fmt.Sprintf("write it below validation.%s.checks", where)
+			}
+			bad(hint, "readiness: %q would never run: readiness is no phase, and has constraints alone%s", name, saidIn(r, "readiness", name))
+		}
+	}
 	for _, name := range o.Skip {
 		if _, ok := phaseOf[name]; !ok {
 			bad(meantCheck(name, known), "--skip-check: there is no check %q", name)

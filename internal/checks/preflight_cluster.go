@@ -142,10 +142,7 @@ func plannedChecks(r *spec.Recipe, c *spec.Catalog, decide func(phase, check str
 			if e.Phase != phase {
 				continue
 			}
-			check := spec.PlannedCheck{Name: e.Name, Phase: phase, Why: "the recipe does not ask for it"}
-			if d, err := time.ParseDuration(e.Timeout); err == nil {
-				check.TimeoutS = d.Seconds()
-			}
+			check := spec.PlannedCheck{Name: e.Name, Phase: phase, Why: "the recipe does not ask for it", TimeoutS: e.Deadline().Seconds()}
 			if slices.Contains(declaredIn(r, phase), e.Name) {
 				check.Runs, check.Why = decide(phase, e.Name)
 				check.From = saidBy(r, phase, e.Name)
@@ -158,7 +155,7 @@ func plannedChecks(r *spec.Recipe, c *spec.Catalog, decide func(phase, check str
 
 func saidBy(r *spec.Recipe, phase, name string) string {
 	if o, ok := r.OriginOf(phase, name); ok {
-		return o.Overlay + " " + o.File
+		return o.String()
 	}
 	return r.Name
 }

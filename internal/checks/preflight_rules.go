@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"aicr/internal/spec"
@@ -130,38 +131,26 @@ func shown(s *spec.Snapshot, facts []string) (bool, error) {
 		case err != nil:
 			return false, fmt.Errorf("%s: %w", path, err)
 		case f.Known:
-			text := strings.TrimSpace(fmt.Sprint(f.Value))
-			return text != "" && text != "0" && text != "false", nil
-		case f.Unknown.Reason == spec.ReasonAbsent && seenAbsent(s, path):
+			return saysThere(f.Value), nil
+		case f.Unknown.Reason == spec.ReasonAbsent && f.Looked:
 			return false, nil
 		case unknown != nil: // the first reason is the nearest
 		case f.Unknown.Reason == spec.ReasonAbsent:
 			unknown = fmt.Errorf("the snapshot does not say %s", path)
-		case f.Unknown.Detail != "":
-			unknown = fmt.Errorf("%s: %s: %s", path, f.Unknown.Reason, f.Unknown.Detail)
 		default:
-			unknown = fmt.Errorf("%s: %s", path, f.Unknown.Reason)
+			unknown = fmt.Errorf("%s: %s", path, f.Unknown)
 		}
 	}
 	return false, unknown
 }
 
-// seenAbsent says whether it was looked for and found to be absent. A snapshot that
-// does not speak of a thing has not looked.
-func seenAbsent(s *spec.Snapshot, path string) bool {
-	p, err := spec.ParsePath(path)
-	if err != nil {
-		return false
+// saysThere says whether a fact's value stands for a thing that is there.
+func saysThere(v spec.Scalar) bool {
+	text := strings.ToLower(strings.TrimSpace(v.String()))
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		return n > 0
 	}
-	sub := s.Subtype(p.Type, p.Subtype)
-	if sub == nil {
-		return false
-	}
-	why, said := sub.Unknown[p.Key]
-	if !said {
-		why = sub.Unknown["*"]
-	}
-	return why.Reason == spec.ReasonAbsent
+	return !slices.Contains([]string{"", "false", "no", "none"}, text)
 }
 
 // The constraints of the deployment phase that a snapshot answers.

@@ -145,7 +145,7 @@ func TestGuardC(t *testing.T) {
 		"the resource is served":     {r, paperSnapshot(t, crdServed, gpus), spec.Skip, "no-cluster"},
 		"the resource is absent":     {r, paperSnapshot(t, crdAbsent, gpus), spec.Fail, "dynamographdeployments.nvidia.com is not there, and the recipe wants it"},
 		"no version of it is served": {r, paperSnapshot(t, "K8s {subtype: dynamo-crds, data: {dynamographdeployments: ''}}", gpus), spec.Fail, "is not there"},
-		"RBAC":                       {r, unknown("forbidden"), spec.Inconclusive, "forbidden: why not"},
+		"RBAC":                       {r, unknown("forbidden"), spec.Inconclusive, "forbidden (why not)"},
 		"a timeout":                  {r, unknown("timed out"), spec.Inconclusive, "timed out"},
 		"transport":                  {r, unknown("unreachable"), spec.Inconclusive, "unreachable"},
 		"the snapshot is silent":     {r, paperSnapshot(t, gpus), spec.Inconclusive, "is not known"},
@@ -293,6 +293,10 @@ func TestFailFastSkipsWhatComesLater(t *testing.T) {
 	}
 	if !strings.HasPrefix(fast[0], "FAIL") {
 		t.Errorf("the first: %q", fast[0])
+	}
+	s = paperSnapshot(t, "K8s {subtype: gpu-operator, unknown: {'*': {reason: forbidden}}}", crdServed, gpus)
+	if open := states(true); !strings.HasPrefix(open[0], "INCONCLUSIVE") || open[len(open)-1] != "SKIP --fail-fast: the phase deployment did not hold" {
+		t.Errorf("of a phase that is not known to hold: %q", open)
 	}
 }
 
@@ -504,6 +508,64 @@ func TestASkewFailsTheBenchmarkAndNothingElse(t *testing.T) {
 			t.Errorf("%s: %s %q, and %s without a skew", name, c.State, c.Reason, was.State)
 		case name != spec.InferencePerf && c.State != was.State:
 			t.Errorf("%s is %s, and %s without a skew", name, c.State, was.State)
+		}
+	}
+}
+
+// A value that says "none of it" is not there, however it is written.
+func TestWhatAFactSaysIsThere(t *testing.T) {
+	for value, want := range map[string]spec.State{
+		"8": spec.Skip, `"8"`: spec.Skip, "0.5": spec.Skip,
+		"0": spec.Fail, "0.0": spec.Fail, "-8": spec.Fail, `"0"`: spec.Fail, "none": spec.Fail, `"No"`: spec.Fail, "false": spec.Fail, `"False"`: spec.Fail, `" "`: spec.Fail,
+	} {
+		s := paperSnapshot(t, operator, crdServed, "GPU {subtype: hardware, data: {gpu-count: "+value+"}}")
+		for _, phase := range checks.Preflight(wholePaper(t), s, paperCatalog(), checks.PreflightOptions{}).Phases {
+			for _, c := range phase.Checks {
+				if c.Name == spec.InferencePerf && c.State != want {
+					t.Errorf("gpu-count %s: %s %s, want %s", value, c.State, c.Reason, want)
+				}
+			}
+		}
+	}
+}
+
+// Readiness is no phase: a check there would silently never run.
+func TestACheckOfReadinessIsAnError(t *testing.T) {
+	r := paperRecipe(t, "", "readiness: {checks: [gpu-operator-version, gpu-operator-versoin]}")
+	var got []string
+	for _, m := range checks.Names(r, paperCatalog(), checks.PreflightOptions{}) {
+		got = append(got, m.Hint)
+	}
+	if diff := cmp.Diff([]string{"write it below validation.deployment.checks", "did you mean gpu-operator-version?"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Every check that needs something which a snapshot shows fails where the recipe declares
+// it and it is absent.
+func TestEachDeclaredCheckFailsWithoutWhatItNeeds(t *testing.T) {
+	gone := func(subtype string) string {
+		return "K8s {subtype: " + subtype + ", unknown: {'*': {reason: absent}}}"
+	}
+	s := paperSnapshot(t, gone("gpu-operator"), gone("dcgm-exporter"), gone("dra"), gone("device-classes"), gone("kai-scheduler"), crdAbsent, noGPUs)
+	for phase, names := range map[string][]string{
+		spec.PhaseDeployment:  {"operator-health", "gpu-operator-version", "check-nvidia-smi"},
+		spec.PhaseConformance: {"gpu-operator-health", "accelerator-metrics", "dra-support", "gang-scheduling", "secure-accelerator-access"},
+		spec.PhasePerformance: {"inference-perf", "nccl-all-reduce-bw", "nccl-all-reduce-bw-net", "nccl-all-reduce-bw-nvls", "nccl-cre-all-reduce-bw"},
+	} {
+		for _, name := range names {
+			wants := ""
+			switch {
+			case name == spec.InferencePerf:
+				wants = `, constraints: [{name: inference-throughput, value: ">= 1"}]`
+			case strings.HasPrefix(name, "nccl-"):
+				wants = `, constraints: [{name: ` + name + `, value: ">= 300"}]`
+			}
+			r := paperRecipe(t, "gpu-operator nvidia-dra-driver-gpu kai-scheduler dynamo-platform", phase+": {checks: ["+name+"]"+wants+"}")
+			one := &spec.Catalog{Validators: []spec.CatalogEntry{{Name: name, Phase: phase}}}
+			if got := checks.Preflight(r, s, one, checks.PreflightOptions{}); got.Verdict != spec.Fail {
+				t.Errorf("%s: %s, %s", name, got.Verdict, got.Reason)
+			}
 		}
 	}
 }

@@ -115,8 +115,12 @@ func (o *artifacts) write(r *benchReport, doc *spec.Bench) error {
 
 // writeWhole writes a file beside its place and renames it there, so that
 // nobody ever reads half of it.
-func writeWhole(path string, content func(io.Writer) error) (err error) {
-	f, err := os.OpenFile(besides(path), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+func writeWhole(path string, content func(io.Writer) error) error {
+	return writeWholeAs(path, 0o666, content)
+}
+
+func writeWholeAs(path string, mode os.FileMode, content func(io.Writer) error) (err error) {
+	f, err := os.OpenFile(besides(path), os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ type Env struct {
 	Stdout    io.Writer // the product alone
 	Stderr    io.Writer // everything else
 	LookupEnv func(string) (string, bool)
+	Environ   func() []string // every variable, as NAME=value; may be nil
 	Now       func() time.Time
 
 	StdoutTerm, StderrTerm Terminal
@@ -60,6 +61,7 @@ func System(build Build, signals <-chan os.Signal) Env {
 		Stdout:     os.Stdout,
 		Stderr:     os.Stderr,
 		LookupEnv:  os.LookupEnv,
+		Environ:    os.Environ,
 		Now:        time.Now,
 		StdoutTerm: terminalOf(os.Stdout),
 		StderrTerm: terminalOf(os.Stderr),

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -92,19 +94,25 @@ func environmentText(all []variable, paint layout.Palette) []byte {
 	t := &layout.Page{Palette: paint}
 	set, wrong := 0, 0
 	for _, v := range all {
-		if v.Source != string(FromDefault) {
-			set++
-		}
+		set += 1 - asDefault(v)
 		if v.Wrong != "" {
 			wrong++
 		}
 	}
-	answer := fmt.Sprintf("%d of %s are set", set, layout.Plural(len(all), "variable"))
+	is := "are"
+	if set == 1 {
+		is = "is"
+	}
+	answer := fmt.Sprintf("%d of %s %s set", set, layout.Plural(len(all), "variable"), is)
 	if wrong > 0 {
 		answer += fmt.Sprintf(", and %d malformed", wrong)
 	}
 	t.Line(0, "", answer)
 	t.Blank()
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(v, w variable) int { // what somebody set comes first
+		return cmp.Compare(asDefault(v), asDefault(w))
+	})
 	for _, v := range all {
 		value := v.Value
 		if value == "" {
@@ -134,4 +142,12 @@ func environmentText(all []variable, paint layout.Palette) []byte {
 		t.Line(12, "", about)
 	}
 	return t.Bytes()
+}
+
+// asDefault is 1 for a variable that nobody set, and 0 for others.
+func asDefault(v variable) int {
+	if v.Source == string(FromDefault) {
+		return 1
+	}
+	return 0
 }

@@ -185,8 +185,8 @@ func (j *kneeJob) write(d *kneeDoc, begun time.Time) error {
 	return nil
 }
 
-// recipePlace says why a recipe cannot be written there.
-func recipePlace(path string, force bool) error {
+// filePlace says why the file of --write cannot be written there.
+func filePlace(path string, force bool) error {
 	there, err := os.Stat(path)
 	switch {
 	case err == nil && there.IsDir():

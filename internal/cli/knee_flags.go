@@ -126,7 +126,7 @@ func (o *kneeOptions) check(a *app) (*kneeJob, error) {
 	}
 	wrong = append(wrong, o.checkSearch(ramp)...)
 	if o.write != "" {
-		also(recipePlace(o.write, o.force))
+		also(filePlace(o.write, o.force))
 		if t.url != "" && t.point.workers == 0 {
 			bad("say how many engines there are with --workers", "--write: a reference is of so many GPUs, and nobody says how many")
 		}

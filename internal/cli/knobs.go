@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"aicr/internal/spec"
 )
@@ -20,7 +23,31 @@ func (a *app) readKnobs(c *spec.Catalog) (spec.KnobValues, []error) {
 		}
 		wrong = append(wrong, misuse(k.Hint, "%s%s: %s", where, k.Name, k.Wrong))
 	}
-	return all, wrong
+	return all, append(wrong, a.misspeltKnobs()...)
+}
+
+// misspeltKnobs are the shell's variables that look like published ones and that nothing
+// listens to: what they were meant to say would be dropped.
+func (a *app) misspeltKnobs() (wrong []error) {
+	if a.env.Environ == nil {
+		return nil
+	}
+	var known []string
+	for _, k := range spec.Knobs() {
+		known = append(known, k.Name)
+	}
+	for _, pair := range slices.Sorted(slices.Values(a.env.Environ())) {
+		name, value, _ := strings.Cut(pair, "=")
+		if !strings.HasPrefix(name, spec.KnobPrefix) || slices.Contains(known, name) || value == "" {
+			continue
+		}
+		hint := "'aicr env' lists those that there are"
+		if near := nearest(name, known); near != "" {
+			hint = fmt.Sprintf("did you mean %s?", near)
+		}
+		wrong = append(wrong, misuse(hint, "%s: no check listens to it", name))
+	}
+	return wrong
 }
 
 // knobOf are the published variables that say what a flag does.
@@ -115,6 +142,11 @@ func (p *planner) answerWithin(t *spec.Thresholds) {
 
 // noteKnobs keeps what only a run on a cluster has a use for.
 func (p *planner) noteKnobs() {
+	if p.recipe != nil {
+		if mode, ok := p.recipe.Input(spec.InputRouting); ok { // no variable says it
+			p.note(spec.InputRouting, mode, fromRecipe, p.recipe.inputPlace(spec.InputRouting))
+		}
+	}
 	for _, k := range p.knobs {
 		if !k.Cluster {
 			continue

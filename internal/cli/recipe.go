@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 	"aicr/recipes"
 )
@@ -208,7 +209,7 @@ func (o *recipeOptions) check(l *recipes.Library) error {
 	case o.format == outputTable:
 		bad("write it with -o yaml or -o json", "--write: a table is no recipe that could be read again")
 	default:
-		if err := recipePlace(o.write, o.force); err != nil {
+		if err := filePlace(o.write, o.force); err != nil {
 			wrong = append(wrong, err)
 		}
 	}
@@ -226,7 +227,7 @@ func (a *app) makeRecipe(o *recipeOptions, l *recipes.Library) (*madeRecipe, err
 	}
 	layers, err := l.Layers(asked)
 	if err != nil {
-		return nil, noRecipe(err)
+		return nil, o.unmatched(asked, err)
 	}
 	made, err := a.merged(l, layers, asked)
 	if err != nil {
@@ -236,13 +237,28 @@ func (a *app) makeRecipe(o *recipeOptions, l *recipes.Library) (*madeRecipe, err
 	return made, nil
 }
 
+// unmatched says why there is no recipe. Where the snapshot left criteria open, the
+// nearest overlay would be a guess at what the cluster is: they are asked for instead.
+func (o *recipeOptions) unmatched(asked spec.Criteria, err error) error {
+	var open []string
+	for _, field := range spec.CriteriaFields() {
+		if asked.Named(field) == "" {
+			open = append(open, "--"+field)
+		}
+	}
+	if _, ok := errors.AsType[*recipes.Unmatched](err); !ok || o.snapshot == "" || len(open) == 0 {
+		return noRecipe(err)
+	}
+	return misuse(fmt.Sprintf("the snapshot does not tell everything: say %s; 'aicr recipe --list' shows what there is", layout.Listed(open)), "%w", err)
+}
+
 // askedCriteria are those of the flags, over those that the snapshot tells. With a
 // snapshot, it is said what each of them was concluded from.
 func (a *app) askedCriteria(o *recipeOptions) (spec.Criteria, []string, error) {
 	var c spec.Criteria
 	because := map[string]string{}
 	if o.snapshot != "" {
-		s, err := a.readSnapshot(o.snapshot)
+		s, err := readSnapshot(o.snapshot)
 		if err != nil {
 			return c, nil, err
 		}
@@ -256,9 +272,9 @@ func (a *app) askedCriteria(o *recipeOptions) (spec.Criteria, []string, error) {
 			because[u.Field] = "not told: " + u.Reason
 		}
 	}
-	for field, at := range map[string]*string{"service": &c.Service, "accelerator": &c.Accelerator, "os": &c.OS, "intent": &c.Intent, "platform": &c.Platform} {
+	for _, field := range spec.CriteriaFields() {
 		if word := *o.words[field]; word != "" {
-			*at, because[field] = word, fmt.Sprintf("%s, because --%s says so", word, field)
+			*c.Field(field), because[field] = word, fmt.Sprintf("%s, because --%s says so", word, field)
 		}
 	}
 	if o.nodes > 0 {
@@ -283,7 +299,7 @@ func (a *app) namedRecipe(name string, l *recipes.Library) (*madeRecipe, error) 
 		layers, _ := l.LayersNamed(name)
 		return a.merged(l, layers, o.Criteria)
 	}
-	text, err := os.ReadFile(name)
+	text, err := readWithin(name, spec.MaxDocument)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(name, `/\.`):
 		hint := "see 'aicr recipe --list'"
@@ -294,20 +310,29 @@ func (a *app) namedRecipe(name string, l *recipes.Library) (*madeRecipe, error) 
 	case err != nil:
 		return nil, misuse("see 'aicr recipe --list' for what is built in", "reading a recipe: %w", err)
 	}
-	r, err := spec.DecodeRecipe(text)
-	if err != nil {
+	r, err := spec.SalvageRecipe(text)
+	if r == nil {
 		return nil, mistakes(name, err)
 	}
-	if r.Whole() {
-		alone := []recipes.Overlay{recipes.Layer(r, name, text)}
-		if err := l.CheckNames(alone); err != nil {
-			return nil, noRecipe(err)
-		}
-		return &madeRecipe{Recipe: r, layers: alone}, nil
-	}
-	layers, err := l.LayersOf(r, name, text)
+	var wrong []error
 	if err != nil {
-		return nil, noRecipe(err)
+		wrong = append(wrong, mistakes(name, err))
+	}
+	alone := []recipes.Overlay{recipes.Layer(r, name, text)}
+	if err := l.CheckNames(alone); err != nil {
+		wrong = append(wrong, noRecipe(err))
+	}
+	layers := alone
+	if !r.Whole() {
+		if layers, err = l.LayersOf(r, name, text); err != nil {
+			wrong = append(wrong, noRecipe(err))
+		}
+	}
+	switch {
+	case len(wrong) > 0:
+		return nil, errors.Join(wrong...)
+	case r.Whole():
+		return &madeRecipe{Recipe: r, layers: alone}, nil
 	}
 	return a.merged(l, layers, r.Criteria)
 }

@@ -57,11 +57,7 @@ func (a *app) listRecipes(l *recipes.Library, format string) error {
 	}
 	rows := [][]string{{"NAME", "FOR", "CHECKS", "UNDER LOAD"}}
 	for _, r := range all {
-		under := strings.Join(r.Figures, ", ")
-		if under == "" {
-			under = "–"
-		}
-		rows = append(rows, []string{r.Name, criteriaText(r.Criteria), fmt.Sprint(r.Checks), under})
+		rows = append(rows, []string{r.Name, criteriaText(r.Criteria), fmt.Sprint(r.Checks), dash(strings.Join(r.Figures, ", "))})
 	}
 	for _, line := range layout.Aligned(rows, []bool{false, false, true, false}) {
 		fmt.Fprintln(a.env.Stdout, strings.TrimPrefix(line, "  "))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -126,10 +125,10 @@ func setFlag(flags *pflag.FlagSet, f *pflag.Flag, where, value string) error {
 // applyFile sets the flags of cmd that have no value yet from the --config file: a map
 // of flag names, or an AICRConfig.
 func (a *app) applyFile(cmd *cobra.Command, origin map[string]Setting) []error {
-	if strings.HasPrefix(a.config, "cm://") {
+	if strings.HasPrefix(a.config, configMapScheme) {
 		return []error{misuse("write it to a file first, with kubectl get configmap", "--config: %s is in a cluster, which is not asked before what to do is known", a.config)}
 	}
-	data, err := os.ReadFile(a.config)
+	data, err := readWithin(a.config, spec.MaxDocument)
 	if err != nil {
 		return []error{misuse("--config wants a YAML or JSON file", "reading the configuration: %w", err)}
 	}

@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"aicr/internal/kube"
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -110,9 +109,8 @@ func (o *snapshotOptions) check() error {
 			wrong = append(wrong, misuse("write yaml or json", "--output table: a ConfigMap holds a snapshot that can be read again"))
 		}
 	case o.write != "" && o.write != "-":
-		folder := filepath.Dir(o.write)
-		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-			wrong = append(wrong, misuse("make it first", "--write: %s is no folder", folder))
+		if err := filePlace(o.write, true); err != nil {
+			wrong = append(wrong, err)
 		}
 	}
 	return errors.Join(append(wrong, o.cluster.check())...)
@@ -157,38 +155,15 @@ func (a *app) sayForbidden(s *spec.Snapshot) {
 		}
 	}
 	if forbidden > 0 {
-		a.say("%s unknown, because they may not be read; aicr snapshot --rbac prints the role that may", plural(forbidden, "fact is", "facts are"))
+		a.say("%s could not be read for lack of rights; aicr snapshot --rbac prints the role that has them", layout.Plural(forbidden, "fact"))
 	}
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // writePrivate writes a file that only its owner can read, since labels may say more than
-// everybody is to know; by a rename, so that nobody reads half of it.
-func writePrivate(path string, text []byte) (err error) {
-	f, err := os.OpenFile(besides(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+// everybody is to know.
+func writePrivate(path string, text []byte) error {
+	return writeWholeAs(path, 0o600, func(w io.Writer) error {
+		_, err := w.Write(text)
 		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(text); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	})
 }

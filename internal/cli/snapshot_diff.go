@@ -31,7 +31,7 @@ read; 3 the cluster could not be asked.`,
   aicr snapshot diff cm://aicr/passed live --context prod`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return misuse(helpHint(cmd), "two snapshots are compared, and %s", plural(len(args), "was named", "were named"))
+				return misuse(helpHint(cmd), "two snapshots are compared, %d were named", len(args))
 			}
 			return nil
 		},
@@ -96,7 +96,7 @@ func writeChanges(b *bytes.Buffer, changes []spec.FactChange) {
 		b.WriteString("SAME  no fact changed\n")
 		return
 	}
-	fmt.Fprintf(b, "CHANGED  %s\n", plural(len(changes), "fact", "facts"))
+	fmt.Fprintf(b, "CHANGED  %s\n", layout.Plural(len(changes), "fact"))
 	none := func(s string) string { return layout.Clean(cmp.Or(s, "not there")) }
 	for _, c := range changes {
 		fmt.Fprintf(b, "  %s: %s -> %s\n", layout.Clean(c.Path), none(c.Was), none(c.Now))

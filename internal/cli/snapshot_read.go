@@ -90,10 +90,16 @@ func configMapPlace(place string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-// readSnapshot reads a Snapshot from a file, or from cm://NAMESPACE/NAME on the cluster
-// that kubectl would talk to.
-func (a *app) readSnapshot(place string) (*spec.Snapshot, error) {
-	return a.readSnapshotOf(context.Background(), place, clusterFlags{})
+// readSnapshot reads a Snapshot from a file, where nothing is contacted.
+func readSnapshot(place string) (*spec.Snapshot, error) {
+	if strings.HasPrefix(place, configMapScheme) {
+		return nil, misuse("write it to a file first, with kubectl get configmap", "--snapshot: %s is in a cluster, and nothing is contacted here", place)
+	}
+	data, err := readSnapshotFile(place)
+	if err != nil {
+		return nil, err
+	}
+	return decodedSnapshot(place, data)
 }
 
 // readSnapshotOf reads a Snapshot that may be on the cluster that is meant.
@@ -106,6 +112,10 @@ func (a *app) readSnapshotOf(ctx context.Context, place string, o clusterFlags) 
 	if err != nil {
 		return nil, err
 	}
+	return decodedSnapshot(place, data)
+}
+
+func decodedSnapshot(place string, data []byte) (*spec.Snapshot, error) {
 	s, err := spec.DecodeSnapshot(data)
 	if err != nil {
 		return nil, mistakes(place, err)
@@ -116,17 +126,22 @@ func (a *app) readSnapshotOf(ctx context.Context, place string, o clusterFlags) 
 const takeOne = "aicr snapshot --write FILE takes one"
 
 func readSnapshotFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, misuse(takeOne, "reading the snapshot: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	// What is longer than the limit is refused by the decoder, which has the words for it.
-	data, err := io.ReadAll(io.LimitReader(f, spec.MaxSnapshot+1))
+	data, err := readWithin(path, spec.MaxSnapshot)
 	if err != nil {
 		return nil, misuse(takeOne, "reading the snapshot: %w", err)
 	}
 	return data, nil
+}
+
+// readWithin reads no more of a file than one byte over the limit: what is longer is
+// refused by the decoder, which has the words for it, and a device never ends.
+func readWithin(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
 func (a *app) readConfigMap(ctx context.Context, place string, o clusterFlags) ([]byte, error) {

@@ -71,7 +71,7 @@ func TestSnapshotTableBeginsWithTheAnswer(t *testing.T) {
 	if diff := cmp.Diff(string(want), stdout); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if want := "context test, https://SERVER\n2 facts are unknown, because they may not be read; aicr snapshot --rbac prints the role that may\n"; stderr != want {
+	if want := "context test, https://SERVER\n2 facts could not be read for lack of rights; aicr snapshot --rbac prints the role that has them\n"; stderr != want {
 		t.Errorf("standard error is %q, want %q", stderr, want)
 	}
 }
@@ -126,6 +126,16 @@ func TestSnapshotDiffSaysWhatChanged(t *testing.T) {
 
 func TestSnapshotSaysWhatIsWrong(t *testing.T) {
 	w := startCluster(t, "")
+	plugin := filepath.Join(w.dir, "plugin")
+	if err := os.WriteFile(plugin, []byte(`apiVersion: v1
+kind: Config
+current-context: test
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: test, context: {cluster: c, user: u}}]
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: sleep, args: ["20"], interactiveMode: Never}}}]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		name  string
 		args  []string
@@ -141,12 +151,13 @@ func TestSnapshotSaysWhatIsWrong(t *testing.T) {
 		{name: "no place", args: []string{"snapshot", "--write", "cm://aicr"}, code: 2, want: []string{`error: "cm://aicr" names no ConfigMap`, "hint: write cm://NAMESPACE/NAME"}},
 		{name: "all at once", args: []string{"snapshot", "--write", "cm://aicr/a", "-o", "table", "--max-nodes-per-entry", "-1", "--timeout", "-3"}, code: 2, want: []string{"--output table", "--max-nodes-per-entry: -1", "--timeout: -3s"}},
 		{name: "no folder", args: []string{"snapshot", "--write", filepath.Join(w.dir, "no", "such")}, code: 2, want: []string{"is no folder"}},
-		{name: "one to compare", args: []string{"snapshot", "diff", "a"}, code: 2, want: []string{"error: two snapshots are compared, and 1 was named"}},
+		{name: "one to compare", args: []string{"snapshot", "diff", "a"}, code: 2, want: []string{"error: two snapshots are compared, 1 were named"}},
 		{name: "one that is not there", args: []string{"snapshot", "diff", "a", "live"}, code: 2, want: []string{"error: reading the snapshot: open a: ", "hint: aicr snapshot --write FILE takes one"}},
 		{name: "one that is none", args: []string{"snapshot", "diff", w.config, "live"}, code: 2, want: []string{"kubeconfig:2: kind: "}},
 		{name: "untrusted", args: []string{"snapshot", "--context", "staging"}, code: 3, want: []string{"error: the cluster cannot be asked: https://SERVER: ", "hint: see whether 'kubectl --context staging version' gets an answer"}, asks: true},
 		{name: "hangs", args: []string{"snapshot", "--timeout", "500ms"}, spoil: func() { w.Hang("/version") }, code: 3, want: []string{"no answer in 500ms"}, asks: true},
 		{name: "not let in", args: []string{"snapshot"}, spoil: func() { w.Answer("/version", http.StatusUnauthorized, "") }, code: 3, want: []string{"the cluster does not accept the credentials", "hint: log in to the cluster again"}, asks: true},
+		{name: "a plugin for credentials that hangs", args: []string{"snapshot", "--kubeconfig", plugin, "--timeout", "500ms"}, code: 3, want: []string{"no answer in 500ms"}},
 		{name: "no ConfigMap", args: []string{"snapshot", "diff", "cm://aicr/none", "live"}, code: 3, want: []string{"error: reading cm://aicr/none: "}, asks: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func snapshotLine(s *spec.Snapshot) string {
 		"region " + known(f.Region, ""),
 	}
 	if n := len(unknownFacts(s)); n > 0 {
-		parts = append(parts, plural(n, "fact", "facts")+" unknown")
+		parts = append(parts, layout.Plural(n, "fact")+" unknown")
 	}
 	for i, p := range parts {
 		parts[i] = strings.Join(strings.Fields(p), " ")

@@ -127,7 +127,7 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 	completes(cmd, "profile", spec.Profiles()...)
 	completes(cmd, "stability", spec.StabilityGate, spec.StabilityReport)
 	_ = cmd.RegisterFlagCompletionFunc("recipe", overlayNames)
-	completes(cmd, "phase", append(spec.Phases(), everyPhase)...)
+	completes(cmd, "phase", append(spec.Phases(), spec.AllPhases)...)
 	completes(cmd, "fail-on", failOnWords()...)
 	for _, k := range spec.Knobs() {
 		if !k.Cluster {
@@ -157,45 +157,16 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 			wrong = append(wrong, err)
 		}
 	}
-	said := func(flag string) bool { return a.settings.of(flag).Source != FromDefault }
-	flagged := func(flag string) bool { return a.settings.of(flag).Source == FromFlag }
 	j := &validateJob{app: a, options: o}
-	switch {
-	case o.noCluster:
-		wrong = append(wrong, o.onlyPaper(a)...)
-	case o.url == "" && o.sim == "":
-		bad("name an endpoint with --url http://host:port, or try --sim healthy", "there is nothing to validate")
-	case o.url != "" && o.sim != "":
-		bad("leave one of them out", "--url and --sim are both given")
-	}
-	if o.realTime && o.sim == "" {
-		bad("name a scenario with --sim", "--real-time is for a simulated fleet")
-	}
-	if o.sim != "" {
-		for _, flag := range onlyURL {
-			if said(flag) && o.url == "" {
-				bad("leave it out: the scenario says what the fleet is", "--%s is for --url, not for --sim", flag)
-			}
-		}
-		s, err := readScenario(o.sim)
-		also(err)
-		if err == nil {
-			j.named = &s
-		}
-	}
+	wrong = append(wrong, j.checkTarget()...)
 	also(chosen("profile", o.profile, spec.Profiles()))
 	also(chosen("stability", o.stability, []string{spec.StabilityGate, spec.StabilityReport}))
 	also(chosen("fail-on", o.failOn, failOnWords()))
-	papers, bads := o.readPapers(a)
+	papers, bads := o.readPapers(ctx, a)
 	wrong = append(wrong, bads...)
 	recipe := papers.recipe
 	if recipe != nil {
-		if recipe.Verdict().Profile != "" && !flagged("profile") {
-			o.profile = recipe.Verdict().Profile
-		}
-		if recipe.Verdict().Stability != "" && !flagged("stability") {
-			o.stability = recipe.Verdict().Stability
-		}
+		o.adopt(a, recipe.Verdict())
 	}
 	var err error
 	if j.papers = papers; !o.noCluster {
@@ -209,9 +180,13 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 		if err == nil && o.point.workers == 0 {
 			o.point.workers = j.watched.pagesOfWorkers()
 		}
-		if o.point.workers == 0 && recipe.perGPU() {
-			bad("say it with --workers N", "the recipe wants a figure for each GPU, and how many there are is not known")
-		}
+	}
+	if o.noCluster && papers.snapshot != nil {
+		j.fleet = checks.NodeGPUs(papers.snapshot)
+	}
+	counts := o.url != "" && o.sim == "" || o.noCluster && o.dryRun && papers.snapshot != nil
+	if counts && max(o.point.workers, j.fleet) == 0 && recipe.perGPU() {
+		bad("say it with --workers N", "the recipe wants a figure for each GPU, and how many there are is not known")
 	}
 	if o.run != "" {
 		also(takenFolder(o.run))
@@ -223,12 +198,6 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 	if o.dryRun && len(j.reports) > 0 {
 		bad("leave one of them out", "--dry-run comes to nothing that --report could tell")
 	}
-	if o.noCluster && papers.snapshot != nil {
-		j.fleet = checks.NodeGPUs(papers.snapshot)
-		if workers := max(o.point.workers, j.fleet); o.dryRun && workers == 0 && recipe.perGPU() {
-			bad("say it with --workers N", "the recipe wants a figure for each GPU, and how many there are is not known")
-		}
-	}
 	if o.explain && !o.dryRun && !o.noCluster {
 		bad("ask for the plan with --dry-run", "--explain is for --dry-run and --no-cluster")
 	}
@@ -239,6 +208,48 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 		return j, nil
 	}
 	return j, j.makePlan(ctx, recipe)
+}
+
+// adopt takes what a recipe says of the verdict and no flag does.
+func (o *validateOptions) adopt(a *app, v spec.RecipeVerdict) {
+	flagged := func(flag string) bool { return a.settings.of(flag).Source == FromFlag }
+	if v.Profile != "" && !flagged("profile") {
+		o.profile = v.Profile
+	}
+	if v.Stability != "" && !flagged("stability") {
+		o.stability = v.Stability
+	}
+}
+
+// checkTarget finds what is wrong with what is to be validated, and reads the scenario.
+func (j *validateJob) checkTarget() (wrong []error) {
+	a, o := j.app, j.options
+	bad := func(hint, format string, args ...any) { wrong = append(wrong, misuse(hint, format, args...)) }
+	switch {
+	case o.noCluster:
+		wrong = append(wrong, o.onlyPaper(a)...)
+	case o.url == "" && o.sim == "":
+		bad("name an endpoint with --url http://host:port, or try --sim healthy", "there is nothing to validate")
+	case o.url != "" && o.sim != "":
+		bad("leave one of them out", "--url and --sim are both given")
+	}
+	if o.realTime && o.sim == "" {
+		bad("name a scenario with --sim", "--real-time is for a simulated fleet")
+	}
+	if o.sim == "" {
+		return wrong
+	}
+	for _, flag := range onlyURL {
+		if a.settings.of(flag).Source != FromDefault && o.url == "" {
+			bad("leave it out: the scenario says what the fleet is", "--%s is for --url, not for --sim", flag)
+		}
+	}
+	s, err := readScenario(o.sim)
+	if err != nil {
+		return append(wrong, err)
+	}
+	j.named = &s
+	return wrong
 }
 
 // makePlan resolves what is sound.
@@ -258,28 +269,18 @@ func (j *validateJob) makePlan(ctx context.Context, recipe *recipeFile) error {
 			p.note(flag, a.settings.of(flag).Value, string(FromDefault), "")
 		}
 	}
-	recipeProfile, recipeStability := "", ""
+	var verdict spec.RecipeVerdict
 	if recipe != nil {
-		recipeProfile, recipeStability = recipe.Verdict().Profile, recipe.Verdict().Stability
+		verdict = recipe.Verdict()
 	}
-	switch {
-	case p.flagged("profile"):
-	case recipeProfile != "":
-		p.prevails("profile", recipeProfile, recipe.verdictPlace("profile"))
-	case p.said("profile"):
-	default:
+	if !p.chose("profile", verdict.Profile) {
 		p.note("profile", o.profile, string(FromDefault), "")
 	}
 	if j.named == nil {
 		o.model = p.model(o.model, o.noCluster)
 	}
 	stability := o.stability
-	switch {
-	case p.flagged("stability"):
-	case recipeStability != "":
-		p.prevails("stability", recipeStability, recipe.verdictPlace("stability"))
-	case p.said("stability"):
-	default:
+	if !p.chose("stability", verdict.Stability) {
 		stability = defaultStability(o.profile)
 		p.note("stability", stability, fromProfile, "")
 	}

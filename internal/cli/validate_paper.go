@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io"
 	"slices"
@@ -23,11 +24,8 @@ type papers struct {
 	readiness []spec.Held
 }
 
-// everyPhase asks for all of them.
-const everyPhase = "all"
-
 // readPapers reads the documents and says everything that is wrong with them.
-func (o *validateOptions) readPapers(a *app) (*papers, []error) {
+func (o *validateOptions) readPapers(ctx context.Context, a *app) (*papers, []error) {
 	var wrong []error
 	also := func(err error) {
 		if err != nil {
@@ -36,9 +34,9 @@ func (o *validateOptions) readPapers(a *app) (*papers, []error) {
 	}
 	p := &papers{options: checks.PreflightOptions{Phases: o.phases, Skip: o.skip, FailFast: o.failFast}}
 	for _, phase := range o.phases {
-		also(chosen("phase", phase, append(spec.Phases(), everyPhase)))
+		also(chosen("phase", phase, append(spec.Phases(), spec.AllPhases)))
 	}
-	if slices.Contains(o.phases, everyPhase) {
+	if slices.Contains(o.phases, spec.AllPhases) {
 		p.options.Phases = nil
 	}
 	var err error
@@ -49,8 +47,9 @@ func (o *validateOptions) readPapers(a *app) (*papers, []error) {
 	}
 	p.recipe, err = a.readRecipe(o.recipe, p.library)
 	also(err)
-	if o.snapshot != "" {
-		p.snapshot, err = a.readSnapshot(o.snapshot)
+	onCluster := strings.HasPrefix(o.snapshot, configMapScheme)
+	if o.snapshot != "" && (!onCluster || o.noCluster || o.dryRun) {
+		p.snapshot, err = readSnapshot(o.snapshot)
 		also(err)
 	}
 	var bad []error
@@ -63,13 +62,18 @@ func (o *validateOptions) readPapers(a *app) (*papers, []error) {
 	for _, m := range checks.Names(asks, p.library.Catalog, p.options) {
 		also(misuse(m.Hint, "%w", m))
 	}
+	if p.snapshot == nil && onCluster && len(wrong) == 0 { // nobody is asked before the documents are sound
+		p.snapshot, err = a.readSnapshotOf(ctx, o.snapshot, clusterFlags{})
+		also(err)
+	}
 	if p.recipe == nil {
-		if o.snapshot != "" && o.recipe == "" {
+		if o.snapshot != "" && o.recipe == "" && !o.noCluster {
 			also(misuse("name one with --recipe", "--snapshot is what a recipe is held against, and there is none"))
 		}
 		return p, wrong
 	}
 	if p.snapshot != nil {
+		a.sayOtherCluster(p.recipe.Criteria, p.snapshot)
 		p.readiness = spec.HoldAll(p.recipe.Recipe, p.snapshot)
 		pinned, err := recipes.Versions()
 		also(err)
@@ -81,6 +85,18 @@ func (o *validateOptions) readPapers(a *app) (*papers, []error) {
 		wrong = append(wrong, unready(p.readiness)...)
 	}
 	return p, wrong
+}
+
+// sayOtherCluster says where a recipe is for another kind of cluster than the snapshot
+// is of. A word that is only the user's own says nothing that a snapshot could.
+func (a *app) sayOtherCluster(c spec.Criteria, s *spec.Snapshot) {
+	_, told, _ := spec.InferCriteria(s)
+	for _, e := range told {
+		word := c.Named(e.Field)
+		if word != "" && word != e.Value && slices.Contains(spec.CriteriaWords(e.Field), word) {
+			a.say("the recipe is for %s %s, and the snapshot is of %s: %s is %s", e.Field, word, e.Value, e.Path, e.Found)
+		}
+	}
 }
 
 // versionsBehind are those of the deployment that a snapshot saw.
@@ -223,8 +239,19 @@ func (p *papers) complete(plan *spec.Plan, o *validateOptions, by *planner) {
 	case p.recipe == nil:
 	case o.noCluster:
 		plan.Checks = checks.PlannedChecks(p.recipe.Recipe, p.snapshot, p.library.Catalog, p.options)
-		plan.Creates = checks.ClusterCreates(p.recipe.Recipe, p.snapshot, p.knobs)
 		by.noteKnobs()
+		if !loads(plan) {
+			plan.Half, plan.Cost = nil, spec.Cost{}
+		}
+		for _, c := range plan.Checks {
+			if c.Runs && c.Name != spec.InferencePerf {
+				plan.Cost.WorstS += c.TimeoutS
+			}
+		}
+		if !loads(plan) {
+			return
+		}
+		plan.Creates = checks.ClusterCreates(p.recipe.Recipe, p.snapshot, p.knobs)
 		for _, w := range checks.ClusterWaits(p.knobs) {
 			plan.Cost.WorstS += w.Most.Seconds()
 			if w.GPUs {

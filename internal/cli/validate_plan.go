@@ -81,6 +81,18 @@ func (p *planner) prevails(flag, value, place string, knobs ...string) {
 	}
 }
 
+// chose says whether anybody chose a word of the verdict, and notes who.
+func (p *planner) chose(flag, byRecipe string) bool {
+	switch {
+	case p.flagged(flag):
+	case byRecipe != "":
+		p.prevails(flag, byRecipe, p.recipe.verdictPlace(flag))
+	default:
+		return p.said(flag)
+	}
+	return true
+}
+
 // offer is a value that somebody else than the user has for a flag.
 type offer[T any] struct {
 	value *T

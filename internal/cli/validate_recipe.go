@@ -3,8 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"strings"
 
 	"aicr/internal/spec"
 	"aicr/recipes"
@@ -31,10 +31,21 @@ func (a *app) library(dir string) (*recipes.Library, error) {
 	} else if !info.IsDir() {
 		return l, misuse("--data names a folder with overlays, mixins or a catalog", "reading --data: %s is no folder", dir)
 	}
-	if err := l.Add(dir, os.DirFS(dir)); err != nil {
+	if err := l.Add(dir, plainFiles{os.DirFS(dir)}); err != nil {
 		return l, badFolder(err)
 	}
 	return l, nil
+}
+
+// plainFiles are the files of a folder that end: a pipe or a device among them is an
+// error, where reading it would wait for ever.
+type plainFiles struct{ folder fs.FS }
+
+func (p plainFiles) Open(name string) (fs.File, error) {
+	if info, err := fs.Stat(p.folder, name); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("it is no plain file")}
+	}
+	return p.folder.Open(name)
 }
 
 // badFolder says what is wrong with the files of a folder.
@@ -70,7 +81,7 @@ func (a *app) readRecipe(asked string, l *recipes.Library) (*recipeFile, error) 
 // was named. A group is a phase, or recipes.OfVerdict.
 func (r *recipeFile) place(group, name string) string {
 	if o, ok := r.OriginOf(group, name); ok {
-		return strings.TrimSpace(o.Overlay + " " + o.File)
+		return o.String()
 	}
 	return r.path
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,7 +35,32 @@ func (a *app) printPlan(p *spec.Plan, format string, explain bool) error {
 // value came from.
 func planText(p *spec.Plan, paint layout.Palette) []byte {
 	t := &layout.Page{Palette: paint}
-	t.Line(0, paint.Bold("PLAN")+"  ", fmt.Sprintf("profile %s, %s; nothing was contacted or loaded", p.Profile, fleetOf(p)))
+	if loads(p) {
+		tellLoad(t, p)
+	} else {
+		t.Line(0, paint.Bold("PLAN")+"  ", "checks on a cluster, and no load, since "+spec.InferencePerf+" does not run; nothing was contacted")
+		t.Blank()
+		t.Line(2, "at worst   ", wholeTime(p.Cost.WorstS)+", as long as the checks may take that run")
+	}
+	if len(p.Readiness) > 0 {
+		tellReadiness(t, p.Readiness)
+	}
+	if len(p.Checks) > 0 {
+		tellChecks(t, p)
+	}
+	tellCreates(t, p)
+	t.Title("Inputs")
+	t.Table(make([]layout.Column, 3), inputRows(p.Inputs))
+	return t.Bytes()
+}
+
+// loads says whether a plan comes to any load at all.
+func loads(p *spec.Plan) bool {
+	return len(p.Checks) == 0 || slices.ContainsFunc(p.Checks, func(c spec.PlannedCheck) bool { return c.Name == spec.InferencePerf && c.Runs })
+}
+
+func tellLoad(t *layout.Page, p *spec.Plan) {
+	t.Line(0, t.Bold("PLAN")+"  ", fmt.Sprintf("profile %s, %s; nothing was contacted or loaded", p.Profile, fleetOf(p)))
 	t.Blank()
 	row := func(name, text string) { t.Line(2, fmt.Sprintf("%-10s ", name), text) }
 	row("load", layout.Point(p.Point))
@@ -52,7 +78,7 @@ func planText(p *spec.Plan, paint layout.Palette) []byte {
 		wholeTime(p.Cost.ExpectedS), layout.Number(p.Cost.ExpectedGPUMinutes)))
 	before := "until each worker answers comes before"
 	if len(p.Creates) > 0 {
-		before = "what is made on the cluster may take its longest"
+		before = "what is made on the cluster, and the other checks, may take their longest"
 	}
 	row("at worst", fmt.Sprintf("%s, %s, %s GPU-minutes; %s", layout.Plural(p.Cost.WorstEpisodes, "episode"),
 		wholeTime(p.Cost.WorstS), layout.Number(p.Cost.WorstGPUMinutes), before))
@@ -62,28 +88,43 @@ func planText(p *spec.Plan, paint layout.Palette) []byte {
 	if p.Profile == spec.ProfileClassic {
 		row("mind", classicErrors)
 	}
-	if len(p.Readiness) > 0 {
-		tellReadiness(t, p.Readiness)
-	}
-	if len(p.Checks) > 0 {
-		tellChecks(t, p)
-	}
+}
+
+// tellCreates lists what is made on the cluster, and what becomes of it.
+func tellCreates(t *layout.Page, p *spec.Plan) {
 	if len(p.Creates) > 0 {
-		t.Title("Made on the cluster, and taken away again")
+		title := "Made on the cluster, and taken away again"
+		if kept, err := strconv.ParseBool(p.Inputs[spec.KnobNoCleanup].Value); err == nil && kept {
+			title = "Made on the cluster, and left there, as " + spec.KnobNoCleanup + " says"
+		}
+		t.Title(title)
 		var rows []layout.Row
 		for _, c := range p.Creates {
 			rows = append(rows, layout.Row{Cells: []string{c.Kind, c.Name, c.Why}})
 		}
 		t.Table(make([]layout.Column, 3), rows)
 	}
-	t.Title("Inputs")
+}
+
+// inputRows are each input, its value, and where it came from. Where they are too wide
+// together, the places stand below, so that they break no name.
+func inputRows(inputs map[string]spec.Input) []layout.Row {
 	var rows []layout.Row
-	for _, name := range slices.Sorted(maps.Keys(p.Inputs)) {
-		in := p.Inputs[name]
-		rows = append(rows, layout.Row{Cells: []string{name, in.Value, strings.TrimSpace(in.From + " " + in.Place)}})
+	names, values, places := 0, 0, 0
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		in := inputs[name]
+		from := strings.TrimSpace(in.From + " " + in.Place)
+		rows = append(rows, layout.Row{Cells: []string{name, in.Value, from}})
+		names, values, places = max(names, layout.Width(name)), max(values, layout.Width(in.Value)), max(places, layout.Width(from))
 	}
-	t.Table(make([]layout.Column, 3), rows)
-	return t.Bytes()
+	if names+values+places+len("      ") <= layout.Columns {
+		return rows
+	}
+	for i, r := range rows {
+		in := inputs[r.Cells[0]]
+		rows[i].Cells[2], rows[i].Below = in.From, in.Place
+	}
+	return rows
 }
 
 // tellChecks lists the checks that run, those that the recipe asks for and that do not,

@@ -20,13 +20,17 @@ func newVersions(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "versions",
 		Short: "Print which images, charts and tools are pinned, and how a cluster differs",
-		Long: `Prints every image, chart and tool that is pinned, with the images as they would be
+		Long: `Prints every chart, image and tool that is pinned, with the images as they would be
 pulled, and whether the pinned versions go together.
 
-With --snapshot or --cluster, it holds them against what was found on a cluster, and the runtime
-there against the chart there: of two minor versions, a frontend may never serve. Exit
-code 1 when Dynamo's versions do not go together, 3 when one of them is not known. Of
-what Dynamo does not depend on, a difference is told and fails nothing.`,
+With --snapshot or --cluster, it prints how a cluster differs instead: what is pinned
+beside what was found there, and the runtime there against the chart there. Of two
+minor versions, a frontend may never serve. Of what Dynamo does not depend on, a
+difference is told and fails nothing.
+
+Exit codes: 0 nothing breaks; 1 the pins, or Dynamo's versions there, do not go
+together; 2 bad usage, or a snapshot or variable that cannot be read; 3 a version of
+Dynamo's is not known, or the cluster could not be asked; 130 interrupted.`,
 		Example: `  aicr versions
   aicr versions --snapshot cluster.yaml
   aicr versions --cluster --context prod
@@ -46,8 +50,8 @@ what Dynamo does not depend on, a difference is told and fails nothing.`,
 		cluster.define(f)
 	})
 	outputFlag(cmd.Flags(), &format)
-	alsoReads(cmd, recipes.RegistryVariable, "registry, and path, that every image is pulled from")
-	alsoReads(cmd, recipes.TagVariable, "tag of this program's own images")
+	alsoReads(cmd, spec.KnobRegistry, "registry, and path, that every image is pulled from")
+	alsoReads(cmd, spec.KnobTag, "tag of this program's own images")
 	return cmd
 }
 
@@ -93,8 +97,8 @@ func (a *app) tellVersions(format string, there *spec.Snapshot) error {
 		return err
 	}
 	told := versionsTold{Drift: recipes.CheckVersions(v)}
-	told.Registry, _ = a.env.LookupEnv(recipes.RegistryVariable)
-	told.Tag, _ = a.env.LookupEnv(recipes.TagVariable)
+	told.Registry, _ = a.env.LookupEnv(spec.KnobRegistry)
+	told.Tag, _ = a.env.LookupEnv(spec.KnobTag)
 	images, err := recipes.Images(v, recipes.Build(a.env.Build), recipes.Overrides{Registry: told.Registry, Tag: told.Tag})
 	if err != nil {
 		return misuse("", "%w", err)
@@ -109,7 +113,7 @@ func (a *app) tellVersions(format string, there *spec.Snapshot) error {
 	if format == outputJSON {
 		err = a.printJSON(told)
 	} else {
-		_, err = fmt.Fprint(a.env.Stdout, told.text(v))
+		_, err = a.env.Stdout.Write(told.text(v))
 	}
 	if err != nil {
 		return err
@@ -162,38 +166,73 @@ func pinsTold(v *spec.Versions, images []recipes.Image) []pinTold {
 	return all
 }
 
-func (t *versionsTold) text(v *spec.Versions) string {
-	var b strings.Builder
-	b.WriteString(t.answer(v) + "\n")
+// text tells it to a person: the answer, and then either how the cluster differs or
+// what is pinned. Who asks about a cluster has the pins beside what was found there.
+func (t *versionsTold) text(v *spec.Versions) []byte {
+	p := &layout.Page{}
+	p.Line(0, "", t.answer(v))
 	for _, d := range t.Drift {
-		fmt.Fprintf(&b, "  %s:%d: %s (%s)\n", recipes.VersionsFile, d.Line, d.Text, d.Rule)
+		p.Line(2, "", fmt.Sprintf("%s:%d: %s (%s)", recipes.VersionsFile, d.Line, d.Text, d.Rule))
 	}
 	if t.Skew != nil {
-		rows := [][]string{{"", "pinned", "found", "", ""}}
-		for _, l := range t.Skew {
-			mark := ""
-			switch {
-			case l.Breaks():
-				mark = "BREAKS "
-			case l.Open():
-				mark = "OPEN "
-			}
-			rows = append(rows, []string{l.Name, dash(l.Pinned), dash(layout.Clean(l.Found)), mark + string(l.State), layout.Clean(l.Reason)})
+		t.tellSkew(p)
+	} else {
+		t.tellPins(p)
+	}
+	return p.Bytes()
+}
+
+func (t *versionsTold) tellSkew(p *layout.Page) {
+	var rows []layout.Row
+	for _, l := range t.Skew {
+		mark := ""
+		switch {
+		case l.Breaks():
+			mark = "BREAKS "
+		case l.Open():
+			mark = "OPEN "
 		}
-		b.WriteString("\n" + strings.Join(layout.Aligned(rows, make([]bool, len(rows[0]))), "\n") + "\n")
+		rows = append(rows, layout.Row{Cells: []string{l.Name, dash(l.Pinned), dash(l.Found), mark + string(l.State)}, Below: l.Reason})
 	}
-	rows := [][]string{{"kind", "name", "version", "pulled", "source"}}
-	for _, p := range t.Pins {
-		rows = append(rows, []string{p.Kind, p.Name, layout.Clean(p.Version), dash(p.PullPolicy), p.Source})
+	p.Blank()
+	p.Table([]layout.Column{{}, {Head: "pinned"}, {Head: "found"}, {}}, rows)
+}
+
+// tellPins lists what is pinned, a part for each kind. Addresses and references are
+// never broken: they are there to be copied.
+func (t *versionsTold) tellPins(p *layout.Page) {
+	for _, kind := range []string{"chart", "image", "tool"} {
+		p.Title(kind + "s")
+		var rows [][]string
+		var below []string
+		for _, pin := range t.Pins {
+			if pin.Kind != kind {
+				continue
+			}
+			row, about := []string{pin.Name, layout.Clean(pin.Version)}, ""
+			switch kind {
+			case "chart":
+				row = append(row, pin.Source)
+			case "image":
+				about = pin.PullPolicy + "; " + pin.Source
+			}
+			rows, below = append(rows, row), append(below, about)
+		}
+		for i, line := range layout.Aligned(rows, make([]bool, 3)) {
+			fmt.Fprintln(p, line)
+			if below[i] != "" {
+				p.Line(6, "", below[i])
+			}
+		}
 	}
-	b.WriteString("\n" + strings.Join(layout.Aligned(rows, make([]bool, len(rows[0]))), "\n") + "\n")
+	p.Blank()
+	p.Line(2, "", "-o json has the files too that each tool is locked in")
 	if t.Registry != "" {
-		fmt.Fprintf(&b, "\n  every image is pulled from %s, as %s says\n", layout.Clean(t.Registry), recipes.RegistryVariable)
+		p.Line(2, "", fmt.Sprintf("every image is pulled from %s, as %s says", layout.Clean(t.Registry), spec.KnobRegistry))
 	}
 	if t.Tag != "" {
-		fmt.Fprintf(&b, "\n  this program's own image has the tag %s, as %s says; the others keep theirs\n", layout.Clean(t.Tag), recipes.TagVariable)
+		p.Line(2, "", fmt.Sprintf("this program's own image has the tag %s, as %s says; the others keep theirs", layout.Clean(t.Tag), spec.KnobTag))
 	}
-	return b.String()
 }
 
 // answer is the first line: what breaks, else what is not known, else that all is well.
@@ -207,7 +246,7 @@ func (t *versionsTold) answer(v *spec.Versions) string {
 	case len(breaks) > 0:
 		return fmt.Sprintf("version skew: %s is at %s there, and pinned to %s", breaks[0].Name, layout.Clean(breaks[0].Found), breaks[0].Pinned)
 	case len(open) > 0:
-		return fmt.Sprintf("not known: %s (%s)", open[0].Name, layout.Clean(open[0].Reason))
+		return fmt.Sprintf("not known: %s: %s", open[0].Name, layout.Clean(open[0].Reason))
 	case t.Skew != nil:
 		return "what runs there goes with what is pinned"
 	}

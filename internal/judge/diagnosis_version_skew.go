@@ -2,7 +2,6 @@ package judge
 
 import (
 	"fmt"
-	"strings"
 
 	"aicr/internal/spec"
 )
@@ -21,17 +20,9 @@ func versionSkew(ev *Evidence) []spec.Finding {
 
 func skewed(ev *Evidence) string {
 	runtime, chart := ev.start.runtime, ev.start.chart
-	if minor(runtime) == "" || minor(chart) == "" || minor(runtime) == minor(chart) {
+	r, c := spec.MinorOf(runtime), spec.MinorOf(chart)
+	if r == "" || c == "" || r == c {
 		return ""
 	}
 	return fmt.Sprintf("runtime %s does not go with chart %s", runtime, chart)
-}
-
-// minor is the part of a version that two that go together share.
-func minor(version string) string {
-	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	if len(parts) < 2 {
-		return ""
-	}
-	return parts[0] + "." + parts[1]
 }

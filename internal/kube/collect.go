@@ -267,7 +267,7 @@ func (r *readings) snapshot(o Options) *spec.Snapshot {
 				r.storageFacts(),
 			}},
 			{Type: spec.TypeGPU, Subtypes: []spec.Subtype{r.hardwareFacts(gpus)}},
-			{Type: spec.TypeOS, Subtypes: []spec.Subtype{r.releaseFacts(gpus)}},
+			{Type: spec.TypeOS, Subtypes: []spec.Subtype{r.releaseFacts(gpus), r.sysctlFacts(gpus)}},
 			{Type: spec.TypeNodeTopology, Subtypes: r.topologyFacts(gpus, o.MaxNodesPerEntry)},
 		},
 	}

@@ -108,24 +108,9 @@ func splitImage(image string) (repository, tag string) {
 	return image, ""
 }
 
-var (
-	tagVersion = regexp.MustCompile(`^v?\d+\.\d+(\.\d+)?`)
-	tagPre     = regexp.MustCompile(`^[-.]?(rc|alpha|beta|dev|pre|post)[.-]?\d*([.-]\d+)*`)
-)
-
-// imageVersion is the version that an image's tag says, or "". What stands behind it says
-// how the image was built (-cuda13, -ubuntu22.04), unless it is a pre-release.
 func imageVersion(image string) string {
 	_, tag := splitImage(image)
-	version := tagVersion.FindString(tag)
-	if version == "" {
-		return ""
-	}
-	rest := tag[len(version):]
-	if rest != "" && rest[0] != '-' && rest[0] != '.' && rest[0] != '_' && rest[0] != '+' && !tagPre.MatchString(rest) {
-		return "" // a date or a commit that begins like a version
-	}
-	return version + tagPre.FindString(rest)
+	return spec.TagVersion(tag)
 }
 
 // found are a component's workloads, or why they are not known.

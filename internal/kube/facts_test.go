@@ -15,7 +15,7 @@ import (
 func TestTheVersionOfAnImage(t *testing.T) {
 	for tag, want := range map[string]string{
 		":1.0.2": "1.0.2", ":v25.3.4": "v25.3.4", ":1.2.0-cuda13": "1.2.0", ":1.2.0rc1": "1.2.0rc1", ":1.2.0-rc.1": "1.2.0-rc.1",
-		":4.3.1-4.4.0-ubuntu22.04": "4.3.1", ":v0.1.0-alpha.3": "v0.1.0-alpha.3", ":0.8.0.post1": "0.8.0.post1",
+		":4.3.1-4.4.0-ubuntu22.04": "4.3.1", ":v0.1.0-alpha.3": "v0.1.0-alpha.3", ":1.4.0-nightly.7-cuda13": "1.4.0-nightly.7", ":1.4.0-preview": "1.4.0-preview", ":0.8.0.post1": "0.8.0.post1",
 		":1.2.0-efa-amd64": "1.2.0", ":latest": "", ":sha-abc1234": "", "": "", ":20250101": "", ":1.2abc": "", ":1.0.2@sha256:00": "1.0.2", "@sha256:00": "",
 	} {
 		for _, repository := range []string{"runtime", "registry.example:5000/a/runtime"} {
@@ -169,7 +169,7 @@ func TestNodesThatDoNotAgreeAreMixed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &readings{nodes: reading[[]node]{got: tt.nodes}}
-			if got := fact(t, r.snapshot(Options{}), spec.FactKernel); got != tt.want {
+			if got := fact(t, r.snapshot(Options{}), "K8s.node.kernel-version"); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})

@@ -328,6 +328,19 @@ func (r *readings) releaseFacts(all []gpuNode) spec.Subtype {
 	return f.done()
 }
 
+// sysctlFacts has the one setting of the kernel that a node tells, by the name that
+// upstream's recipes have for it.
+func (r *readings) sysctlFacts(all []gpuNode) spec.Subtype {
+	const release = "/proc/sys/kernel/osrelease"
+	f := newFacts("sysctl")
+	if !r.nodes.ok() {
+		f.unknown(*r.nodes.why, release)
+		return f.done()
+	}
+	f.agreed(release, withGPUs(all), func(n gpuNode) string { return n.info.KernelVersion })
+	return f.done()
+}
+
 func (r *readings) topologyFacts(all []gpuNode, most int) []spec.Subtype {
 	summary, label, taint, nodes := newFacts("summary"), newFacts("label"), newFacts("taint"), newFacts("nodes")
 	if !r.nodes.ok() {

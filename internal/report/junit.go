@@ -15,11 +15,15 @@ import (
 // the run as a whole, each ledger and each expectation. It keeps to what both published
 // schemas allow, which is why a case has no output of its own.
 func JUnit(w io.Writer, r *spec.Report) error {
+	return writeJUnit(w, newJUnit(r))
+}
+
+func writeJUnit(w io.Writer, suites ...junitSuite) error {
 	var b bytes.Buffer
 	b.WriteString(xml.Header)
 	e := xml.NewEncoder(&b)
 	e.Indent("", "  ")
-	if err := e.Encode(junitSuites{Suites: []junitSuite{newJUnit(r)}}); err != nil {
+	if err := e.Encode(junitSuites{Suites: suites}); err != nil {
 		return err
 	}
 	b.WriteByte('\n')
@@ -100,22 +104,27 @@ func newJUnit(r *spec.Report) junitSuite {
 		} else {
 			j.Class += "." + c.group
 		}
-		s.Tests++
-		switch why := junitWhy(r, c); c.outcome() {
-		case checkPassed:
-		case checkFailed:
-			j.Failure = why
-			s.Failures++
-		case checkSkipped:
-			j.Skipped = why
-			s.Skipped++
-		case checkOther:
-			j.Error = why
-			s.Errors++
-		}
-		s.Cases = append(s.Cases, j)
+		s.add(j, c, junitWhy(r, c))
 	}
 	return s
+}
+
+// add counts a case as what the check came to.
+func (s *junitSuite) add(j junitCase, c check, why *junitOutcome) {
+	s.Tests++
+	switch c.outcome() {
+	case checkPassed:
+	case checkFailed:
+		j.Failure = why
+		s.Failures++
+	case checkSkipped:
+		j.Skipped = why
+		s.Skipped++
+	case checkOther:
+		j.Error = why
+		s.Errors++
+	}
+	s.Cases = append(s.Cases, j)
 }
 
 func junitWhy(r *spec.Report, c check) *junitOutcome {

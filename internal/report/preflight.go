@@ -1,8 +1,6 @@
 package report
 
 import (
-	"bytes"
-	"encoding/xml"
 	"io"
 	"strings"
 	"time"
@@ -62,7 +60,7 @@ func preflightCTRF(w io.Writer, p *spec.Preflight, version string) error {
 
 // preflightJUnit has a suite a phase.
 func preflightJUnit(w io.Writer, p *spec.Preflight, version string) error {
-	var all junitSuites
+	var all []junitSuite
 	for i, phase := range p.Phases {
 		s := junitSuite{Name: phase.Name, Package: "preflight", ID: i, Timestamp: time.Unix(0, 0).UTC().Format("2006-01-02T15:04:05"), Hostname: junitHost, Time: "0.000",
 			Properties: junitProperties{[]junitProperty{{"verdict", string(p.Verdict)}, {"aicr", layout.Shown(version, checkNameBytes)},
@@ -72,32 +70,9 @@ func preflightJUnit(w io.Writer, p *spec.Preflight, version string) error {
 			c := preflightCheck(phase, one)
 			message := string(c.state) + ": " + c.reason
 			why := &junitOutcome{Message: message, Type: string(c.state), Text: message}
-			j := junitCase{Name: c.name, Class: "preflight." + phase.Name, Time: "0.000"}
-			s.Tests++
-			switch c.outcome() {
-			case checkPassed:
-			case checkFailed:
-				j.Failure = why
-				s.Failures++
-			case checkSkipped:
-				j.Skipped = why
-				s.Skipped++
-			case checkOther:
-				j.Error = why
-				s.Errors++
-			}
-			s.Cases = append(s.Cases, j)
+			s.add(junitCase{Name: c.name, Class: "preflight." + phase.Name, Time: "0.000"}, c, why)
 		}
-		all.Suites = append(all.Suites, s)
+		all = append(all, s)
 	}
-	var b bytes.Buffer
-	b.WriteString(xml.Header)
-	e := xml.NewEncoder(&b)
-	e.Indent("", "  ")
-	if err := e.Encode(all); err != nil {
-		return err
-	}
-	b.WriteByte('\n')
-	_, err := w.Write(b.Bytes())
-	return err
+	return writeJUnit(w, all...)
 }

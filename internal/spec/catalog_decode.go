@@ -14,7 +14,7 @@ import (
 // shellOnly are the variables that a user's own shell gives to a check. A catalog is
 // shared, and one of them is a secret.
 func shellOnly() []string {
-	return []string{"HF_TOKEN", "AICR_INFERENCE_PERF_NO_CLEANUP", "AICR_NCCL_FABRIC", "AICR_REQUIRE_SCOPED_INFERENCE_GATEWAY"}
+	return []string{KnobToken, KnobNoCleanup, "AICR_NCCL_FABRIC", "AICR_REQUIRE_SCOPED_INFERENCE_GATEWAY"}
 }
 
 func affinityWords() []string { return []string{"preferred", "required"} }
@@ -181,11 +181,15 @@ func (v *EnvVar) fromDocument(d *document, n *yaml.Node, path string) {
 }
 
 func (v *BareText) fromDocument(d *document, n *yaml.Node, path string) {
+	*v = BareText(d.bareText(n, path))
+}
+
+// bareText is text that is easily written without quotes: a number or a truth value is
+// taken as it was written.
+func (d *document) bareText(n *yaml.Node, path string) string {
 	if n.Kind == yaml.ScalarNode && (n.Tag == "!!int" || n.Tag == "!!float" || n.Tag == "!!bool") {
-		*v = BareText(n.Value)
-		return
+		return n.Value
 	}
-	if text, ok := d.text(n, path); ok {
-		*v = BareText(text)
-	}
+	text, _ := d.text(n, path)
+	return text
 }

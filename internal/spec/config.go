@@ -109,8 +109,14 @@ type ConfigRecipeOutput struct {
 
 // ConfigRecipeSelection chooses components that only upstream deploys.
 type ConfigRecipeSelection struct {
+	GKE              *ConfigGKE   `json:"gke,omitempty"`
 	Slurm            *ConfigSlurm `json:"slurm,omitempty"`
 	RuntimeInventory *ConfigMode  `json:"runtimeInventory,omitempty"`
+}
+
+// ConfigGKE names the networks behind the interfaces of a GPU node.
+type ConfigGKE struct {
+	TCPXOInterfaces []TCPXOInterface `json:"tcpxoInterfaces,omitzero"`
 }
 
 // ConfigSlurm chooses who owns Slurm's accounting.

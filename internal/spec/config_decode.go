@@ -129,6 +129,9 @@ func (c *Config) Flags(command string) map[string][]string {
 		flags.ofRecipe(s.Recipe)
 	case command == "validate" && s.Validate != nil:
 		flags.ofValidate(s.Validate)
+		if s.Recipe != nil { // what the recipe was made of knows its checks, too
+			flags.text("data", s.Recipe.Data)
+		}
 	}
 	return flags
 }

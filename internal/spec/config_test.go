@@ -35,6 +35,9 @@ func TestEveryFieldOfUpstreamsConfigIsRead(t *testing.T) {
 	if got := c.Spec.Validate.Agent.Tolerations; got == nil || len(got) != 0 {
 		t.Errorf("an empty list is not none: %v", got)
 	}
+	if got := c.Spec.Recipe.Configuration.GKE.TCPXOInterfaces; !slices.Equal(got, []spec.TCPXOInterface{{InterfaceName: "eth1", Network: "rail-0"}}) {
+		t.Errorf("interfaces %v", got)
+	}
 	var unused []string
 	for _, u := range c.Unused {
 		unused = append(unused, u.Path)
@@ -93,7 +96,7 @@ func TestAConfigSpeaksForFlags(t *testing.T) {
 		want                flags
 	}{
 		{"all of validate", "validate", whole, flags{"recipe": {"recipe.yaml"}, "snapshot": {"snapshot.yaml"}, "phase": {"deployment", "conformance", "performance"},
-			"fail-fast": {"false"}, "no-cluster": {"true"}, "skip-check": {"gang-scheduling", "pod-autoscaling"}, "fail-on": {"never"}}},
+			"fail-fast": {"false"}, "no-cluster": {"true"}, "skip-check": {"gang-scheduling", "pod-autoscaling"}, "fail-on": {"never"}, "data": {"./ours"}}},
 		{"all of snapshot", "snapshot", whole, flags{"write": {"snapshot.yaml"}, "output": {"yaml"}, "timeout": {"5m"}, "max-nodes-per-entry": {"0"}}},
 		{"all of recipe", "recipe", whole, flags{"service": {"eks"}, "accelerator": {"h100"}, "os": {"ubuntu"}, "intent": {"inference"}, "platform": {"dynamo"}, "nodes": {"2"},
 			"write": {"./recipe.yaml"}, "output": {"json"}, "data": {"./ours"}}},

@@ -46,7 +46,8 @@ const (
 	KnobTag             = "AICR_VALIDATOR_IMAGE_TAG"
 	KnobToken           = "HF_TOKEN"
 
-	knobPrefix = "AICR_INFERENCE_PERF_"
+	// KnobPrefix begins the names of those that only inference-perf listens to.
+	KnobPrefix = "AICR_INFERENCE_PERF_"
 )
 
 // DefaultModel is what is deployed where nobody names a model.
@@ -154,8 +155,11 @@ var (
 	tagName      = regexp.MustCompile(`^[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}$`)
 )
 
+// registryKnob wants a host first: to those who pull, what has neither a dot nor a port
+// is an organisation of Docker Hub.
 func registryKnob(value string) (string, string) {
-	if registryName.MatchString(value) {
+	host, _, _ := strings.Cut(value, "/")
+	if registryName.MatchString(strings.TrimRight(value, "/")) && (strings.ContainsAny(host, ".:") || host == "localhost") {
 		return "", ""
 	}
 	return quote(value) + " is no registry", "write it as registry.example.com/mirror, without https:// and without a tag"
@@ -204,9 +208,8 @@ type KnobValues []KnobValue
 func ReadKnobs(shell func(string) (string, bool), c *Catalog) KnobValues {
 	var env []EnvVar
 	if c != nil {
-		if i := slices.IndexFunc(c.Validators, func(e CatalogEntry) bool { return e.Name == InferencePerf }); i >= 0 {
-			env = c.Validators[i].Env
-		}
+		perf, _ := c.Named(InferencePerf)
+		env = perf.Env
 	}
 	var all KnobValues
 	names := []string{}
@@ -232,7 +235,7 @@ func ReadKnobs(shell func(string) (string, bool), c *Catalog) KnobValues {
 		all = append(all, v)
 	}
 	for _, e := range env {
-		if strings.HasPrefix(e.Name, knobPrefix) && !slices.Contains(names, e.Name) {
+		if strings.HasPrefix(e.Name, KnobPrefix) && !slices.Contains(names, e.Name) {
 			hint := ""
 			if near, ok := Nearest(e.Name, names); ok {
 				hint = fmt.Sprintf("did you mean %s?", near)

@@ -69,7 +69,7 @@ func TestAKnobTakesAndRefuses(t *testing.T) {
 		spec.KnobCacheSize:     {"100Gi", "200G", "1.5Ti", "off", "0", "none", "disabled", "OFF"},
 		spec.KnobCacheClass:    {"gp3", "standard-rwo"},
 		spec.KnobNoCleanup:     {"1", "true", "0", "false"},
-		spec.KnobRegistry:      {"registry.example.com", "localhost:5001", "registry.example.com:5000/mirror/nvidia"},
+		spec.KnobRegistry:      {"registry.example.com", "localhost:5001", "registry.example.com:5000/mirror/nvidia", "localhost/x", "mirror.example/gpu/"},
 		spec.KnobTag:           {"v1.2.3", "sha-abcdef0"},
 		spec.KnobToken:         {"a-token"},
 		spec.KnobCacheTypes:    {"pd-ssd,hyperdisk-balanced"},
@@ -90,7 +90,7 @@ func TestAKnobTakesAndRefuses(t *testing.T) {
 		spec.KnobCacheSize:     {"100GB", "0Gi", "-1Gi", "big", "no", "1 Gi"},
 		spec.KnobCacheClass:    {"GP3", "a b", "-x"},
 		spec.KnobNoCleanup:     {"yes", "keep"},
-		spec.KnobRegistry:      {"https://registry.example.com", "a b", "registry.example.com/x:tag", "/x"},
+		spec.KnobRegistry:      {"https://registry.example.com", "a b", "registry.example.com/x:tag", "/x", "mirror", "mirror/gpu"},
 		spec.KnobTag:           {"a/b", "-x", strings.Repeat("x", 129)},
 		spec.KnobToken:         {"a token", "token\n"},
 	}

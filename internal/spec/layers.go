@@ -1,8 +1,6 @@
 package spec
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
 	"strconv"
 	"strings"
@@ -80,12 +78,5 @@ func EncodeRecipeJSON(r *Recipe) ([]byte, error) {
 	if kind == "" {
 		kind = RecipeKind
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(recipeDocument(r, kind)); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	return encodeJSON(recipeDocument(r, kind))
 }

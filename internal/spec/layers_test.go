@@ -3,6 +3,8 @@ package spec
 import (
 	"bytes"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestValuesAreLaidOverOthers(t *testing.T) {
@@ -64,4 +66,19 @@ func FuzzLineOf(f *testing.F) {
 			t.Errorf("line %d of %d", line, last)
 		}
 	})
+}
+
+func TestARecipeThatIsWrittenAsJSONIsReadAgain(t *testing.T) {
+	r := &Recipe{Kind: RecipeKind, APIVersion: RecipeVersion, Name: "a", Wants: []RecipeConstraint{{Name: FactServerVersion, Value: ">= 1.34", Remediation: "next\u0085line, <b> & \u2028 and 😀"}}}
+	text, err := EncodeRecipeJSON(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := DecodeRecipe(text)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if diff := cmp.Diff(r, again); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

@@ -3,6 +3,7 @@ package spec
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The kinds of document that a recipe is written as. RecipeMetadata is an overlay:
@@ -62,6 +63,8 @@ type Origin struct {
 	Overlay string `json:"overlay"`
 	File    string `json:"file"`
 }
+
+func (o Origin) String() string { return strings.TrimSpace(o.Overlay + " " + o.File) }
 
 // Criteria says for which deployments a recipe is.
 type Criteria struct {
@@ -178,9 +181,10 @@ type RecipeProfile struct {
 // ProfileValue is one of the ways: what it adds to the components and to what is
 // wanted of the cluster.
 type ProfileValue struct {
-	Advertiser    string             `json:"advertiser,omitempty"`
-	ComponentRefs []Component        `json:"componentRefs,omitzero"`
-	Constraints   []RecipeConstraint `json:"constraints,omitzero"`
+	Advertiser           string             `json:"advertiser,omitempty" aicr:"unused"`
+	ComponentRefs        []Component        `json:"componentRefs,omitzero"`
+	Constraints          []RecipeConstraint `json:"constraints,omitzero"`
+	ReadinessConstraints []RecipeConstraint `json:"readinessConstraints,omitzero"` // once it is deployed
 }
 
 // RecipeConfiguration is what was decided of a whole recipe beside its components.
@@ -297,13 +301,12 @@ func (r *Recipe) Figures(gpus int) []Constraint {
 		if !ok {
 			continue
 		}
-		comparator, rest := compared(string(w.Value))
-		value, isNumber := amount(rest)
-		u, isUnit := f.unitNamed(w.Unit)
-		if !isNumber || !isUnit {
+		said := f.wanted(w)
+		u, isUnit := f.unitNamed(said.unit)
+		if !said.isNumber || !isUnit {
 			continue // DecodeRecipe lets no such thing through
 		}
-		c := Constraint{Name: w.Name, Comparator: comparator, Threshold: value * u.times, Unit: f.units[0].name, Tolerance: DefaultTolerance, From: r.saidBy(PhasePerformance, w.Name)}
+		c := Constraint{Name: w.Name, Comparator: said.comparator, Threshold: said.value * u.times, Unit: f.units[0].name, Tolerance: DefaultTolerance, From: r.saidBy(PhasePerformance, w.Name)}
 		if u.perGPU {
 			c.Threshold *= float64(gpus)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -77,8 +78,8 @@ func (d *document) checkCriteria(at string, c Criteria) {
 	}
 }
 
-// checkComponents checks what is deployed. A type is whatever upstream calls one, but
-// not one of those that are known with a slip in it.
+// checkComponents checks what is deployed. A type is whatever upstream calls one, in
+// capitals or not, but not one of those that are known with a slip in it.
 func (d *document) checkComponents(path string, all []Component) {
 	first := map[string]int{}
 	for i, c := range all {
@@ -90,7 +91,7 @@ func (d *document) checkComponents(path string, all []Component) {
 			continue
 		}
 		types := []string{"Helm", "Kustomize"}
-		if near, ok := Nearest(c.Type, types); ok && !slices.Contains(types, c.Type) && d.sound(join(at, "type")) {
+		if near, ok := Nearest(c.Type, types); ok && !strings.EqualFold(c.Type, near) && d.sound(join(at, "type")) {
 			d.wrong(join(at, "type"), quote(c.Type)+" is not known here", fmt.Sprintf("did you mean %s?", near))
 		}
 		name := join(at, "name")
@@ -168,6 +169,7 @@ func (d *document) checkProfile(at string, p *RecipeProfile) {
 		in := keyed(values, name)
 		d.checkComponents(join(in, "componentRefs"), p.Values[name].ComponentRefs)
 		d.checkWants(join(in, "constraints"), p.Values[name].Constraints, d.checkOfCluster)
+		d.checkWants(join(in, "readinessConstraints"), p.Values[name].ReadinessConstraints, d.checkOfCluster)
 	}
 }
 

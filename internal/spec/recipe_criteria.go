@@ -1,6 +1,10 @@
 package spec
 
-import "slices"
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
 
 // CriteriaFields lists the words that a deployment is described by, in the order in
 // which people say them.
@@ -26,13 +30,14 @@ func CriteriaWords(field string) []string {
 
 // Named is the word of a field, or "".
 func (c *Criteria) Named(field string) string {
-	if word := c.field(field); word != nil {
+	if word := c.Field(field); word != nil {
 		return *word
 	}
 	return ""
 }
 
-func (c *Criteria) field(name string) *string {
+// Field is where the word of a field is, or nil.
+func (c *Criteria) Field(name string) *string {
 	return map[string]*string{"service": &c.Service, "accelerator": &c.Accelerator, "os": &c.OS, "intent": &c.Intent, "platform": &c.Platform}[name]
 }
 
@@ -41,7 +46,7 @@ func (c *Criteria) field(name string) *string {
 // is so close to one that is known that it is a slip. Intents are those that there are.
 func CriteriaMistake(field, word string) (text, hint string) {
 	words := CriteriaWords(field)
-	if word == "" || slices.Contains(words, word) {
+	if word == "" || slices.Contains(words, word) || noSlip(field, word) {
 		return "", ""
 	}
 	_, slip := Nearest(word, words)
@@ -49,4 +54,23 @@ func CriteriaMistake(field, word string) (text, hint string) {
 		return quote(word) + " is not known here", meant(word, words, "one of")
 	}
 	return "", ""
+}
+
+// noSlip says whether a word names something else that is real, a letter away from one
+// that is known: the next model of a GPU, for one. An organisation may have an overlay
+// for it.
+func noSlip(field, word string) bool {
+	model := func(word string) string {
+		return strings.Map(func(r rune) rune {
+			if unicode.IsDigit(r) {
+				return '0'
+			}
+			return r
+		}, word)
+	}
+	others := map[string][]string{
+		"service":     {"eks-a", "eksa", "iks", "metal", "mke", "ncp", "okd", "oks", "rke", "tke", "vke"},
+		"accelerator": {"a10", "a10g", "a40", "b100", "gh200", "h20", "l4", "p100", "v100"},
+	}
+	return slices.Contains(others[field], word) || slices.ContainsFunc(CriteriaWords(field), func(known string) bool { return model(known) == model(word) })
 }

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -23,7 +24,7 @@ type overlaySpec struct {
 	Constraints   []RecipeConstraint `json:"constraints,omitzero"`
 	ComponentRefs []Component        `json:"componentRefs,omitzero"`
 	Mixins        []string           `json:"mixins,omitzero"` // parts that overlays share, by name
-	Profile       *RecipeProfile     `json:"profile,omitempty" aicr:"unused"`
+	Profile       *RecipeProfile     `json:"profile,omitempty"`
 	Validation    RecipePhases       `json:"validation,omitzero"`
 }
 
@@ -47,15 +48,48 @@ type resultDocument struct {
 	Metadata        *Resolution          `json:"metadata,omitempty"`
 	Criteria        *Criteria            `json:"criteria"`
 	Constraints     []RecipeConstraint   `json:"constraints,omitzero"`
-	ComponentRefs   []Component          `json:"componentRefs"`
+	ComponentRefs   wholeComponents      `json:"componentRefs"`
 	DeploymentOrder []string             `json:"deploymentOrder" aicr:"unused"`
 	Validation      RecipePhases         `json:"validation,omitzero"`
 	Configuration   *RecipeConfiguration `json:"configuration,omitempty" aicr:"unused"`
 }
 
+// wholeComponents are the components of a whole recipe. Upstream writes the type and the
+// source of each, empty where there is none, and its schema wants them.
+type wholeComponents []Component
+
+// MarshalJSON writes them so.
+func (all wholeComponents) MarshalJSON() ([]byte, error) {
+	type whole struct {
+		Component
+		Type   string `json:"type"`
+		Source string `json:"source"`
+	}
+	if all == nil {
+		return []byte("null"), nil
+	}
+	list := make([]any, len(all))
+	for i, c := range all {
+		if list[i] = c; c.Type == "" || c.Source == "" {
+			list[i] = whole{c, c.Type, c.Source}
+		}
+	}
+	return json.Marshal(list)
+}
+
 // DecodeRecipe reads a Recipe from YAML or JSON, of any of RecipeKinds. The error, if
 // any, is a Mistakes with everything that is wrong with it.
 func DecodeRecipe(data []byte) (*Recipe, error) {
+	r, err := SalvageRecipe(data)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// SalvageRecipe is DecodeRecipe for somebody who has more to say of a recipe than it
+// knows itself: beside the mistakes it gives back what could be made of it, or nil.
+func SalvageRecipe(data []byte) (*Recipe, error) {
 	root, err := parse(data)
 	if err != nil {
 		return nil, err
@@ -67,7 +101,7 @@ func DecodeRecipe(data []byte) (*Recipe, error) {
 	r, d := recipeOf(root, kind)
 	d.checkRecipe(r, kind)
 	if err := d.err(); err != nil {
-		return nil, err
+		return r, err
 	}
 	slices.SortStableFunc(d.unused, func(a, b Unused) int { return a.Line - b.Line })
 	r.Unused = d.unused
@@ -86,8 +120,7 @@ func recipeKindOf(root *yaml.Node) (kind string, other Mistakes) {
 	}
 	if n := written["kind"]; n != nil && n.Kind == yaml.ScalarNode {
 		if slices.Contains([]string{SnapshotKind, CatalogKind, ConfigKind, VersionsKind, ScenarioKind}, n.Value) {
-			at := positionOf(n)
-			return "", Mistakes{{Path: "kind", Line: at.line, Column: at.column, Text: fmt.Sprintf("this is a %s, not a recipe", n.Value), Hint: "a recipe is one of " + strings.Join(RecipeKinds(), ", ")}}
+			return "", notThis(n, "a recipe", "a recipe is one of "+strings.Join(RecipeKinds(), ", "))
 		}
 		if near, ok := Nearest(n.Value, RecipeKinds()); ok {
 			return near, nil
@@ -105,6 +138,12 @@ func recipeKindOf(root *yaml.Node) (kind string, other Mistakes) {
 		return RecipeResultKind, nil
 	}
 	return RecipeKind, nil
+}
+
+// notThis is what is wrong with a document that is something else: none of its fields.
+func notThis(kind *yaml.Node, wanted, hint string) Mistakes {
+	at := positionOf(kind)
+	return Mistakes{{Path: "kind", Line: at.line, Column: at.column, Text: fmt.Sprintf("this is a %s, not %s", kind.Value, wanted), Hint: hint}}
 }
 
 // recipeOf reads a document of that kind.
@@ -228,16 +267,8 @@ func (r *Recipe) madeBy() string {
 	return r.Resolution.Version
 }
 
-// fromDocument takes a number or a truth value too: a value is text, and 256 is easily
-// written without quotes.
 func (v *Wanted) fromDocument(d *document, n *yaml.Node, path string) {
-	if n.Kind == yaml.ScalarNode && (n.Tag == "!!int" || n.Tag == "!!float" || n.Tag == "!!bool") {
-		*v = Wanted(n.Value)
-		return
-	}
-	if text, ok := d.text(n, path); ok {
-		*v = Wanted(text)
-	}
+	*v = Wanted(d.bareText(n, path))
 }
 
 // fromDocument takes a bare name too.

@@ -2,7 +2,6 @@ package spec_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,28 +23,7 @@ func mustRecipe(t testing.TB, text string) *spec.Recipe {
 }
 
 func TestEveryMistakeOfARecipeIsToldAtOnceWithItsLine(t *testing.T) {
-	files, err := filepath.Glob("testdata/recipe/bad/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no bad files", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			r, err := spec.DecodeRecipe(mustRead(t, file))
-			if err == nil || r != nil {
-				t.Fatalf("decoded to %+v, %v", r, err)
-			}
-			got := told(t, err)
-			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(mustRead(t, golden)), got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
+	badDocuments(t, "recipe", spec.DecodeRecipe)
 }
 
 func TestARecipeOfUpstreamIsReadAsFarAsTheVerdictGoes(t *testing.T) {
@@ -124,6 +102,10 @@ func TestConstraintsAreResolvedToCanonicalUnits(t *testing.T) {
 		`{name: inference-throughput, value: ">= 50000"}`:                                throughput(50000, 0.1),
 		`{name: inference-throughput, value: ">=50000.5", unit: tokens/s, tolerance: 0}`: throughput(50000.5, 0),
 		`{name: inference-throughput, value: " >= 6e3 ", unit: tokens/s/GPU}`:            throughput(24000, 0.1),
+		`{name: inference-throughput, value: ">= 6000 tokens/s/GPU"}`:                    throughput(24000, 0.1),
+		`{name: inference-throughput, value: ">= 50000tokens/s", unit: tokens/s}`:        throughput(50000, 0.1),
+		`{name: inference-ttft-p99, value: "<= 2 s"}`:                                    ttft(2000, 0.1),
+		`{name: inference-ttft-p99, value: "<= 2000ms"}`:                                 ttft(2000, 0.1),
 		`{name: inference-ttft-p99, value: "<= 2000"}`:                                   ttft(2000, 0.1),
 		`{name: inference-ttft-p99, value: "<= 1.5", unit: s, tolerance: 0.5}`:           ttft(1500, 0.5),
 		`{name: inference-model, value: x}, {name: nccl-all-reduce-bw, value: ">= 300"}`: nil,

@@ -106,7 +106,7 @@ const (
 		"constraintWarnings[0].expected constraintWarnings[0].actual constraintWarnings[0].reason defaultStorageClassState gpuDriverState mariaDBOperatorState " +
 		"perconaOperatorState selectedProfile.name selectedProfile.value selectedProfile.advertiser selectedProfile.ownedPaths"
 	fieldsOfConfiguration = "gke.tcpxoInterfaces[0].interfaceName gke.tcpxoInterfaces[0].network runtimeInventory.mode slurm.accounting.mode"
-	fieldsOfProfileValue  = "advertiser componentRefs constraints"
+	fieldsOfProfileValue  = "advertiser componentRefs constraints readinessConstraints"
 )
 
 func TestTheDocumentsOfTheTestsHaveEveryFieldThatUpstreamHas(t *testing.T) {
@@ -173,14 +173,14 @@ func TestAFieldThatIsNotUsedIsListedOnceWithItsLine(t *testing.T) {
 		"19 metadata.defaultStorageClassState", "20 metadata.gpuDriverState", "21 metadata.mariaDBOperatorState", "22 metadata.perconaOperatorState", "23 metadata.selectedProfile",
 		"48 componentRefs[0].valuesFile", "49 componentRefs[0].overrides", "51 componentRefs[0].patches", "54 componentRefs[0].manifestFiles",
 		"56 componentRefs[0].preManifestFiles", "58 componentRefs[0].path", "59 componentRefs[0].cleanup", "60 componentRefs[0].expectedResources", "64 componentRefs[0].healthCheckAsserts",
-		"65 componentRefs[0].healthCheckSkip", "69 deploymentOrder", "78 validation.deployment.timeout", "93 validation.performance.constraints[1]", "95 configuration",
+		"65 componentRefs[0].healthCheckSkip", "72 componentRefs[2].manifestFiles", "74 deploymentOrder", "83 validation.deployment.timeout", "98 validation.performance.constraints[1]", "100 configuration",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, u := range mustRecipe(t, string(mustRead(t, "testdata/recipe/upstream/overlay.yaml"))).Unused {
-		if strings.HasPrefix(u.Path, "spec.profile.") {
-			t.Errorf("%s is listed, and is a part of spec.profile", u.Path)
+		if strings.HasPrefix(u.Path, "spec.profile.") && !strings.HasSuffix(u.Path, ".advertiser") && !strings.Contains(u.Path, "componentRefs") {
+			t.Errorf("%s is listed, and used where its profile is chosen", u.Path)
 		}
 	}
 }
@@ -197,5 +197,36 @@ func TestAValidationInputIsAWholeRecipe(t *testing.T) {
 	}
 	if mustRecipe(t, string(mustRead(t, "testdata/recipe/upstream/overlay.yaml"))).Whole() {
 		t.Error("an overlay is whole")
+	}
+}
+
+// Upstream writes the type and the source of every component of a whole recipe, and its
+// schema wants them; of an overlay it does not.
+func TestAWholeRecipeSaysTheTypeAndTheSourceOfEachComponent(t *testing.T) {
+	for kind, wants := range map[string]bool{spec.RecipeResultKind: true, spec.ValidationInputKind: true, spec.RecipeKind: false, spec.RecipeMixinKind: false} {
+		r := &spec.Recipe{Kind: kind, Components: []spec.Component{{Name: "nfd"}}}
+		if kind == spec.RecipeKind || kind == spec.RecipeMixinKind {
+			r.Name = "ours"
+		}
+		data, err := spec.EncodeRecipe(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Contains(data, []byte("type: \"\"")) && bytes.Contains(data, []byte("source: \"\"")); got != wants {
+			t.Errorf("%s: want %v\n%s", kind, wants, data)
+		}
+	}
+}
+
+func TestACriterionThatNamesSomethingRealIsNoSlip(t *testing.T) {
+	for field, words := range map[string][]string{"service": {"k3s", "ncp", "rke"}, "accelerator": {"b300", "gb400", "gh200", "h20", "l4"}} {
+		for _, word := range words {
+			if text, _ := spec.CriteriaMistake(field, word); text != "" {
+				t.Errorf("%s %s: %s", field, word, text)
+			}
+			if _, close := spec.Nearest(word, spec.CriteriaWords(field)); !close || slices.Contains(spec.CriteriaWords(field), word) {
+				t.Errorf("%s %s need not be in the list", field, word)
+			}
+		}
 	}
 }

@@ -220,8 +220,11 @@ func (d *document) checkFigure(at string, f figure, w RecipeConstraint, valued b
 		return
 	}
 	value := join(at, "value")
-	comparator, rest := compared(string(w.Value))
-	v, isNumber := amount(rest)
+	said := f.wanted(w)
+	comparator, v, isNumber, rest := said.comparator, said.value, said.isNumber, said.rest
+	if isNumber && w.Unit != "" && said.unit != w.Unit {
+		d.wrong(value, fmt.Sprintf("it is in %s, and unit: says %s", said.unit, w.Unit), "say one of them")
+	}
 	switch {
 	case comparator == "":
 		d.wrong(value, fmt.Sprintf("%s says no comparator", quote(string(w.Value))), "write it as "+f.example)

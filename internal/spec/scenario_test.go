@@ -54,28 +54,7 @@ func told(t testing.TB, err error) string {
 }
 
 func TestEveryMistakeOfAFileIsToldAtOnceWithItsLine(t *testing.T) {
-	files, err := filepath.Glob("testdata/bad/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no bad files", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			s, err := spec.DecodeScenario(mustRead(t, file))
-			if err == nil || s != nil {
-				t.Fatalf("decoded to %+v, %v", s, err)
-			}
-			got := told(t, err)
-			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(mustRead(t, golden)), got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
+	badDocuments(t, "", spec.DecodeScenario)
 }
 
 func TestMistakesAreInOrderAndEachAnError(t *testing.T) {

@@ -11,7 +11,7 @@ const SnapshotVersion = "aicr.run/v1alpha2"
 type Snapshot struct {
 	APIVersion   string        `json:"apiVersion,omitempty"`
 	Kind         string        `json:"kind,omitempty"`
-	Metadata     Texts         `json:"metadata,omitempty"`
+	Metadata     Texts         `json:"metadata,omitzero"`
 	Fingerprint  *Fingerprint  `json:"fingerprint,omitempty"`
 	Measurements []Measurement `json:"measurements"`
 }
@@ -29,23 +29,23 @@ const (
 // Measurement is everything of one type.
 type Measurement struct {
 	Type     string    `json:"type"` // what it is about
-	Subtypes []Subtype `json:"subtypes,omitempty"`
+	Subtypes []Subtype `json:"subtypes,omitzero"`
 }
 
 // Subtype is a group of facts. Data can be named by a constraint, and so can Items;
 // Context describes.
 type Subtype struct {
-	Name    string             `json:"subtype"`           // the name of the group
-	Data    Facts              `json:"data,omitempty"`    // facts by their keys
-	Context Texts              `json:"context,omitempty"` // what describes them
-	Items   []FactItem         `json:"items,omitempty"`
+	Name    string             `json:"subtype"`          // the name of the group
+	Data    Facts              `json:"data,omitzero"`    // facts by their keys
+	Context Texts              `json:"context,omitzero"` // what describes them
+	Items   []FactItem         `json:"items,omitzero"`
 	Unknown map[string]Unknown `json:"unknown,omitempty"` // by key; "*" is all of them
 }
 
 // FactItem is one of several things of a kind.
 type FactItem struct {
-	Data    Facts `json:"data,omitempty"`
-	Context Texts `json:"context,omitempty"`
+	Data    Facts `json:"data,omitzero"`
+	Context Texts `json:"context,omitzero"`
 }
 
 // Facts are values by their keys.
@@ -111,7 +111,5 @@ const (
 	FactDRAAPI         = "K8s.dra.api-version"                    // of resource.k8s.io: v1, v1beta2, v1beta1
 	FactGPUModel       = "GPU.hardware.model"                     //
 	FactGPUCount       = "GPU.hardware.gpu-count"                 // of all nodes
-	FactKernel         = "K8s.node.kernel-version"                //
-	FactKubelet        = "K8s.node.kubelet-version"               //
 	FactGraphCRD       = "K8s.dynamo-crds.dynamographdeployments" // versions served, comma-separated
 )

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // SnapshotVersions lists the apiVersions of a Snapshot that are read. The fields that
@@ -39,6 +41,9 @@ func DecodeSnapshot(data []byte) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	if kind := otherKind(root, append(RecipeKinds(), CatalogKind, ConfigKind, VersionsKind, ScenarioKind)); kind != nil {
+		return nil, notThis(kind, "a snapshot", "'aicr snapshot' makes one")
+	}
 	s := &Snapshot{}
 	d := decodeWithin(root, s, mostFacts)
 	d.word("kind", s.Kind, []string{SnapshotKind})
@@ -49,6 +54,16 @@ func DecodeSnapshot(data []byte) (*Snapshot, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// otherKind is the kind of a document that is known to be one of others.
+func otherKind(root *yaml.Node, kinds []string) *yaml.Node {
+	for i := 0; root.Kind == yaml.MappingNode && i+1 < len(root.Content); i += 2 {
+		if value := target(root.Content[i+1]); root.Content[i].Value == "kind" && slices.Contains(kinds, value.Value) {
+			return value
+		}
+	}
+	return nil
 }
 
 func (d *document) checkMeasurements(all []Measurement) {
@@ -121,12 +136,7 @@ func EncodeSnapshot(s *Snapshot, format string) ([]byte, error) {
 	case FormatYAML:
 		data, err = encodeYAML(out, "")
 	case FormatJSON:
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(out)
-		data = plainJSON(b.String())
+		data, err = encodeJSON(out)
 	default:
 		return nil, fmt.Errorf("a snapshot is not written as %q, but as %s or %s", format, FormatYAML, FormatJSON)
 	}
@@ -137,6 +147,18 @@ func EncodeSnapshot(s *Snapshot, format string) ([]byte, error) {
 		return nil, fmt.Errorf("a snapshot that could not be read again: %w", err)
 	}
 	return data, nil
+}
+
+// encodeJSON writes a document so that a person can read it too.
+func encodeJSON(document any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(document); err != nil {
+		return nil, err
+	}
+	return plainJSON(b.String()), nil
 }
 
 // plainJSON writes out what JSON may hold as it is, and a reader of YAML, which it is

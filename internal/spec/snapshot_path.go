@@ -92,6 +92,9 @@ type ClusterFact struct {
 	Value   Scalar
 	Known   bool
 	Unknown Unknown // why not, when it is not known
+	// Looked says that the snapshot speaks of it. One that does not was made by something
+	// that does not look for it: absent is then what the snapshot is, not the cluster.
+	Looked bool
 }
 
 // Fact finds a fact by its path: {Type}.{Subtype}.{Key}, or of an item
@@ -128,25 +131,26 @@ func (s *Snapshot) Fact(path string) (ClusterFact, error) {
 	if p.Item != nil {
 		return found[0].itemFact(fact, p)
 	}
-	if why, isUnknown := found[0].Unknown[p.Key]; isUnknown {
-		fact.Unknown = why
-		return fact, nil
+	value, known := found[0].Data[p.Key]
+	why, unknown := found[0].Unknown[p.Key]
+	if !known && !unknown {
+		why, unknown = found[0].Unknown["*"]
 	}
-	if value, ok := found[0].Data[p.Key]; ok {
-		fact.Value, fact.Known = value, true
-		return fact, nil
+	switch {
+	case unknown:
+		fact.Unknown, fact.Looked = why, true
+	case known:
+		fact.Value, fact.Known, fact.Looked = value, true, true
+	default:
+		return absent("it is not in the snapshot")
 	}
-	if why, isUnknown := found[0].Unknown["*"]; isUnknown {
-		fact.Unknown = why
-		return fact, nil
-	}
-	return absent("it is not in the snapshot")
+	return fact, nil
 }
 
 func (sub *Subtype) itemFact(fact ClusterFact, p FactPath) (ClusterFact, error) {
 	fact.Unknown = Unknown{ReasonAbsent, "no such item is in the snapshot"}
 	if why, isUnknown := sub.Unknown["*"]; isUnknown {
-		fact.Unknown = why
+		fact.Unknown, fact.Looked = why, true
 		return fact, nil
 	}
 	var chosen []FactItem
@@ -165,7 +169,7 @@ func (sub *Subtype) itemFact(fact ClusterFact, p FactPath) (ClusterFact, error) 
 		return fact, fmt.Errorf("%d items have %s=%s: choose by what only one has", len(chosen), p.Item.Key, p.Item.Value)
 	}
 	if value, ok := chosen[0].value(p.Key); ok {
-		fact.Value, fact.Known, fact.Unknown = value, true, Unknown{}
+		fact.Value, fact.Known, fact.Looked, fact.Unknown = value, true, true, Unknown{}
 	} else {
 		fact.Unknown.Detail = "the item has no " + p.Key
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 )
 
 func readSnapshot(t testing.TB, name string) *Snapshot {
@@ -52,6 +53,25 @@ func TestSnapshotsAreReadAndWrittenWithoutLoss(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestAGroupWithNothingInItIsWrittenAsItWas(t *testing.T) {
+	const text = "metadata: {}\nmeasurements: [{type: OS, subtypes: [{subtype: grub, data: {}}, {subtype: kmod}]}, {type: GPU, subtypes: []}, {type: K8s}]"
+	s, err := DecodeSnapshot([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := EncodeSnapshot(s, FormatJSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want map[string]any
+	if err := errors.Join(yaml.Unmarshal(data, &got), yaml.Unmarshal([]byte(text), &want)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]any{want["metadata"], want["measurements"]}, []any{got["metadata"], got["measurements"]}); diff != "" {
+		t.Errorf("(-read +written):\n%s", diff)
 	}
 }
 

@@ -90,6 +90,28 @@ func figures() []figure {
 	}
 }
 
+// wantedFigure is what a recipe wants of a figure, taken apart. The unit, which is
+// written beside the number or as a field of its own, is not checked.
+type wantedFigure struct {
+	comparator string
+	value      float64
+	isNumber   bool
+	unit       string
+	rest       string // that stands where the number should
+}
+
+func (f figure) wanted(c RecipeConstraint) wantedFigure {
+	comparator, rest := compared(string(c.Value))
+	w, number := wantedFigure{comparator: comparator, unit: c.Unit, rest: rest}, rest
+	for _, u := range f.unitNames() {
+		if cut, ok := strings.CutSuffix(rest, u); ok && decimal.MatchString(strings.TrimSpace(cut)) {
+			number, w.unit = strings.TrimSpace(cut), u
+		}
+	}
+	w.value, w.isNumber = amount(number)
+	return w
+}
+
 func figureNamed(name string) (figure, bool) {
 	for _, f := range figures() {
 		if f.name == name {

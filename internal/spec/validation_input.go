@@ -11,7 +11,7 @@ type ValidationInput struct {
 	APIVersion          string                   `json:"apiVersion,omitempty"`
 	Metadata            *ValidationInputMetadata `json:"metadata,omitempty"`
 	Config              RecipePhases             `json:"config"`
-	ComponentRefs       []Component              `json:"componentRefs,omitzero"`
+	ComponentRefs       wholeComponents          `json:"componentRefs,omitzero"`
 	Criteria            *Criteria                `json:"criteria,omitempty"`
 	Constraints         []RecipeConstraint       `json:"constraints,omitzero"`
 	GPUAllocationPolicy string                   `json:"gpuAllocationPolicy,omitempty"`

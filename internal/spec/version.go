@@ -23,11 +23,16 @@ type ReleaseVersion struct {
 
 const mostVersionText = 128
 
+// preWords are what a pre-release is told by.
+const preWords = `alpha|beta|rc|preview|pre|dev|nightly|snapshot|canary`
+
 var (
 	versionShape = regexp.MustCompile(`^v?([0-9]+(?:\.[0-9]+){0,3})(.*)$`)
 	// A pre-release is told by its word. Python writes it without a dash.
-	beforeRelease = regexp.MustCompile(`(?i)^(?:[-.]?(alpha|beta|rc|preview|pre|dev|nightly|snapshot|canary)|(a|b)(?:[0-9]))[-.]?([0-9]*)((?:\.[0-9a-z]+)*)(?:[-+].*)?$`)
+	beforeRelease = regexp.MustCompile(`(?i)^(?:[-.]?(` + preWords + `)|(a|b)(?:[0-9]))[-.]?([0-9]*)((?:\.[0-9a-z]+)*)(?:[-+].*)?$`)
 	ofGKE         = regexp.MustCompile(`(?:^|[-.])gke\.([^-+]*)`)
+	tagNumbers    = regexp.MustCompile(`^v?[0-9]+\.[0-9]+(\.[0-9]+)?`)
+	tagWord       = regexp.MustCompile(`(?i)^[-.]?(` + preWords + `|post)[.-]?[0-9]*([.-][0-9]+)*`)
 	afterRelease  = regexp.MustCompile(`^(?:[-+][0-9A-Za-z.+_~-]*|\.post[0-9]+(?:[-+][0-9A-Za-z.+_~-]*)?)?$`)
 )
 
@@ -124,16 +129,23 @@ func (v ReleaseVersion) compareAsFarAs(w ReleaseVersion) int {
 	return v.Compare(w)
 }
 
-// CompareVersions compares two versions as clusters write them. The error says which
-// of them is none.
-func CompareVersions(a, b string) (int, error) {
-	v, err := ParseReleaseVersion(a)
-	if err != nil {
-		return 0, err
+// TagVersion is the version that an image's tag says, or "". What stands behind it says
+// how the image was built (-cuda13, -ubuntu22.04), unless it is a pre-release.
+func TagVersion(tag string) string {
+	version := tagNumbers.FindString(tag)
+	rest := tag[len(version):]
+	if version == "" || rest != "" && !strings.ContainsRune("-._+", rune(rest[0])) && !tagWord.MatchString(rest) {
+		return "" // a word, or a date or a commit that begins like a version
 	}
-	w, err := ParseReleaseVersion(b)
-	if err != nil {
-		return 0, err
+	return version + tagWord.FindString(rest)
+}
+
+// MinorOf is the part of a version that two which go together share: 1.4 of v1.4.1. It
+// is "" of what is no version, or says no minor.
+func MinorOf(version string) string {
+	v, err := ParseReleaseVersion(version)
+	if err != nil || v.said < 2 {
+		return ""
 	}
-	return v.Compare(w), nil
+	return fmt.Sprintf("%d.%d", v.parts[0], v.parts[1])
 }

@@ -7,6 +7,30 @@ import (
 	"testing"
 )
 
+// compareVersions compares two texts. The error says which of them is no version.
+func compareVersions(a, b string) (int, error) {
+	v, err := ParseReleaseVersion(a)
+	if err != nil {
+		return 0, err
+	}
+	w, err := ParseReleaseVersion(b)
+	if err != nil {
+		return 0, err
+	}
+	return v.Compare(w), nil
+}
+
+func TestTheMinorOfAVersion(t *testing.T) {
+	for version, want := range map[string]string{
+		"1.4.1": "1.4", "v1.4.1": "1.4", "1.4": "1.4", "1.04.1": "1.4", "1.4.1-cuda13": "1.4", "1.2.0rc1": "1.2", "0.8.0.post1": "0.8",
+		"v1.34.3-gke.1318000": "1.34", "1": "", "": "", "latest": "", "main.branch": "", "sha-1.4": "", "1.x": "",
+	} {
+		if got := MinorOf(version); got != want {
+			t.Errorf("%q: %q, want %q", version, got, want)
+		}
+	}
+}
+
 func TestVersionsCompareAsClustersWriteThem(t *testing.T) {
 	for _, c := range []struct {
 		a    string
@@ -81,7 +105,7 @@ func TestVersionsCompareAsClustersWriteThem(t *testing.T) {
 	} {
 		t.Run(c.a+" "+c.want+" "+c.b, func(t *testing.T) {
 			signs := []string{"<", "=", ">"}
-			got, err := CompareVersions(c.a, c.b)
+			got, err := compareVersions(c.a, c.b)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +116,7 @@ func TestVersionsCompareAsClustersWriteThem(t *testing.T) {
 			if strings.Contains(c.a, "-gke.") != strings.Contains(c.b, "-gke.") {
 				return
 			}
-			if back, err := CompareVersions(c.b, c.a); err != nil || back != -got {
+			if back, err := compareVersions(c.b, c.a); err != nil || back != -got {
 				t.Errorf("the other way round it is %s: %v", signs[back+1], err)
 			}
 		})
@@ -117,7 +141,7 @@ func TestAnOrderOfVersionsIsOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	r.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 	slices.SortFunc(mixed, func(a, b string) int {
-		c, err := CompareVersions(a, b)
+		c, err := compareVersions(a, b)
 		if err != nil {
 			t.Fatal(err)
 		}

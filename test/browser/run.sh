@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure of a browser, fonts and axe-core, and holds the HTML report against
-# them. `make test-browser` calls it; arguments go to go test, such as -run Hover.
+# them. `make test-browser` calls it; arguments go to go test, such as -run Hover. With
+# INSTALL_ONLY set it installs, and no more: `make peers`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -43,6 +44,8 @@ if [ ! -f "$home/stamp" ] || [ "$(cat "$home/stamp")" != "$stamp" ]; then
 	(cd "$home" && npm ci --loglevel=error --ignore-scripts --no-audit --no-fund >/dev/null)
 	printf '%s' "$stamp" >"$home/stamp"
 fi
+
+[ -z "${INSTALL_ONLY:-}" ] || exit 0
 
 make --no-print-directory build
 program=$PWD/bin/aicr

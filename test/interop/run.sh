@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what requirements.txt locks, and runs the interop suite with it.
-# `make interop` calls it; arguments go to go test, such as -run Agree.
+# `make interop` calls it; arguments go to go test, such as -run Agree. With
+# INSTALL_ONLY set it installs, and no more: `make peers`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -45,6 +46,8 @@ if [ ! -f "$venv/stamp" ] || [ "$(cat "$venv/stamp")" != "$stamp" ]; then
 	fi
 	printf '%s' "$stamp" >"$venv/stamp"
 fi
+
+[ -z "${INSTALL_ONLY:-}" ] || exit 0
 
 # Each test is told as it ends, and all that they said when one fails.
 rm -f "$home"/*.md
