@@ -29,6 +29,7 @@ FUZZ := \
 	internal/spec:FuzzSnapshot \
 	internal/spec:FuzzCatalog \
 	internal/spec:FuzzConfig \
+	internal/spec:FuzzFlat \
 	internal/spec:FuzzVersions \
 	internal/spec:FuzzLineOf \
 	recipes:FuzzResolve \

@@ -243,6 +243,74 @@ func TestComponentsHaveThePinnedVersion(t *testing.T) {
 	}
 }
 
+// A tag of a layer's own is its version: the pinned one beside it would be a second.
+func TestAComponentWithATagHasNoPinnedVersion(t *testing.T) {
+	l := loaded(t)
+	if err := l.Add("ours", folder(map[string]string{"a.yaml": overlayText("a", "base: eks\ncomponentRefs: [{name: gpu-operator, tag: our-own}]")})); err != nil {
+		t.Fatal(err)
+	}
+	layers, _ := l.LayersNamed("a")
+	r, err := l.Merge(layers, spec.Criteria{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(r.Components, func(c spec.Component) bool { return c.Name == "gpu-operator" })
+	if c := r.Components[i]; c.Tag != "our-own" || c.Version != "" {
+		t.Errorf("it has tag %q and version %q", c.Tag, c.Version)
+	}
+	if o, ok := r.Origins[OfVersions+"/gpu-operator"]; ok {
+		t.Errorf("its version is from %+v", o)
+	}
+}
+
+// A component that a layer only names is the pinned chart, from where that is.
+func TestAComponentThatIsOnlyNamedIsThePinnedChart(t *testing.T) {
+	pinned, err := Versions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := loaded(t)
+	if err := l.Add("ours", folder(map[string]string{"a.yaml": overlayText("a", "componentRefs: [{name: gpu-operator}]")})); err != nil {
+		t.Fatal(err)
+	}
+	layers, _ := l.LayersNamed("a")
+	r, err := l.Merge(layers, spec.Criteria{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart, _ := pinned.Chart("gpu-operator")
+	want := []spec.Component{{Name: "gpu-operator", Type: "Helm", Source: chart.Source, Version: chart.Version}}
+	if diff := cmp.Diff(want, r.Components); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What is not used is told of the file that a user has in hand, and not of what it
+// stands on: nobody can mend that there.
+func TestOnlyTheUsersOwnFileIsToldWhatIsNotUsed(t *testing.T) {
+	l := loaded(t)
+	unused := overlayText("below", "base: eks\nvalidation: {deployment: {timeout: 10m}}")
+	if err := l.Add("ours", folder(map[string]string{"below.yaml": unused})); err != nil {
+		t.Fatal(err)
+	}
+	text := []byte(overlayText("mine", "base: below\nvalidation: {conformance: {infrastructure: ours}}"))
+	mine, err := spec.DecodeRecipe(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	below, _ := l.Overlay("below")
+	if len(below.Unused) != 1 || len(mine.Unused) != 1 {
+		t.Fatalf("unused below %v, in the file %v", below.Unused, mine.Unused)
+	}
+	r, err := completed(l, mine, "mine.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(mine.Unused, r.Unused); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func first(a, b string) string {
 	if a != "" {
 		return a
@@ -754,6 +822,27 @@ validation:
 	layers, _ := l.LayersNamed("a")
 	want := "ours/a.yaml:12: spec.validation.conformance.checks[1]: there is no check \"inference-perf\" in this phase (it is one of the performance phase)\n" +
 		"ours/a.yaml:8: spec.validation.performance.checks[0]: there is no check \"inference-perff\" in this phase (did you mean inference-perf?)"
+	if got := told(l.CheckNames(layers)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestChecksOfReadinessAreToldWithTheirLines(t *testing.T) {
+	l := loaded(t)
+	if err := l.Add("ours", folder(map[string]string{"a.yaml": overlayText("a", `
+validation:
+  readiness:
+    checks:
+      - operator-health
+      - operator-helth
+      - quite-another`)})); err != nil {
+		t.Fatal(err)
+	}
+	const never = " would never run: readiness is no phase, and has constraints alone"
+	layers, _ := l.LayersNamed("a")
+	want := "ours/a.yaml:9: spec.validation.readiness.checks[0]: readiness: \"operator-health\"" + never + " (write it below spec.validation.deployment.checks)\n" +
+		"ours/a.yaml:10: spec.validation.readiness.checks[1]: readiness: \"operator-helth\"" + never + " (did you mean operator-health?)\n" +
+		"ours/a.yaml:11: spec.validation.readiness.checks[2]: readiness: \"quite-another\"" + never + " (write it below the checks of deployment, conformance, performance)"
 	if got := told(l.CheckNames(layers)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

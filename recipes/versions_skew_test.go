@@ -105,6 +105,34 @@ func TestSkew(t *testing.T) {
 	}
 }
 
+// A fleet of another release is broken by itself alone: what other workers run is no
+// hindrance to a deployment of what is pinned.
+func TestWhyADeploymentCannotBeExpectedToWork(t *testing.T) {
+	line := func(name, pinned, found string, state recipes.SkewState) recipes.SkewLine {
+		return recipes.SkewLine{Name: name, Pinned: pinned, Found: found, State: state, Matters: true}
+	}
+	const chart, api, there = "dynamo-platform chart", "DynamoGraphDeployment API", "there: runtime against chart"
+	for name, test := range map[string]struct {
+		lines []recipes.SkewLine
+		want  string
+	}{
+		"nothing":                  {nil, ""},
+		"a patch":                  {[]recipes.SkewLine{line(chart, "1.2.3", "1.2.4", recipes.SkewPatch)}, ""},
+		"what is unknown":          {[]recipes.SkewLine{line(chart, "1.2.3", "", recipes.SkewUnknown)}, ""},
+		"workers of other people":  {[]recipes.SkewLine{line(recipes.RuntimeImage, "1.2.3", "9.9.9", recipes.SkewMajor)}, ""},
+		"another chart":            {[]recipes.SkewLine{line(chart, "1.2.3", "9.9.9", recipes.SkewMajor), line(recipes.RuntimeImage, "1.2.3", "9.9.9", recipes.SkewMajor)}, "version skew: dynamo-platform chart is at 9.9.9 there, and pinned to 1.2.3"},
+		"an API that is not there": {[]recipes.SkewLine{line(api, "v1beta1", "v1alpha1", recipes.SkewLacks)}, "version skew: DynamoGraphDeployment API v1beta1 is not served there"},
+		"wrong by itself": {[]recipes.SkewLine{line(chart, "1.2.3", "9.9.9", recipes.SkewMajor), line(there, "9.9.9", "1.2.3", recipes.SkewMajor)},
+			"version skew: runtime 1.2.3 does not go with chart 9.9.9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := recipes.Broken(test.lines); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 // The published skew, as the collector of this program would have told it.
 func TestThePublishedSkewIsFoundInASnapshot(t *testing.T) {
 	data, err := os.ReadFile("../internal/spec/testdata/snapshot/eks-skew.yaml")

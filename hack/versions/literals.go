@@ -93,7 +93,7 @@ func anyOf(names []string) string {
 
 var (
 	// candidate is a line that any of the rules could be about; it is cheap to ask.
-	candidate = regexp.MustCompile(`[0-9]\.[0-9]|/.*[:@]|:latest|:sha-`)
+	candidate = regexp.MustCompile(`[0-9]\.[0-9]|/.*[:@]|[A-Za-z0-9]:[A-Za-z0-9]`)
 	// reference is what looks like an image: a host with a domain, a path, and a tag or
 	// a digest.
 	reference = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9.-]*\.[A-Za-z]{2,}(?::[0-9]+)?(?:/[A-Za-z0-9._-]+)+(?::[A-Za-z0-9_][A-Za-z0-9_.-]*)?(?:@sha256:[0-9a-f]{64})?`)
@@ -103,6 +103,17 @@ var (
 	field = regexp.MustCompile(`^\W*(?:version|tag|newTag|targetRevision|defaultVersion|chartVersion)["']?\s*:\s*["']?v?[0-9]+\.[0-9]`)
 	// naming is a line of YAML that says what its neighbours are about.
 	naming = regexp.MustCompile(`^\W*(?:name|chart|component|repository|image)["']?\s*:`)
+	// flag is an option of a command that says which version of something to install.
+	flag = regexp.MustCompile("(?:^|[\\s\"'`(\\[])--version(?:=|\\s+|[\"'],\\s*)[\"']?[~^<>=]*v?([0-9]+\\.[0-9]+(?:\\.[0-9]+)?)")
+	// wantsImage is what an image comes right after, whatever it is called.
+	wantsImage = regexp.MustCompile(`^\s*FROM\s+(?:--platform=\S+\s+)?|(?i:(?:^|[^A-Za-z-])["']?image["']?\s*[:=]\s*["']?)|--image(?:=|\s+)["']?`)
+	// pulls is a command, somewhere after which an image comes.
+	pulls = regexp.MustCompile(`\b(?:(?:docker|podman|nerdctl)\s+(?:image\s+)?(?:run|pull|push|create|save|tag|inspect)|crane\s+[a-z]+|kind\s+load\s+docker-image|skopeo\s+[a-z]+|ctr\s.*\bpull)\s`)
+	// notAnImage is an option of such a command whose value may look like one.
+	notAnImage = regexp.MustCompile(`(?:^|\s)(?:-[vpeu]|--(?:volume|publish|env|user|add-host|network|net|link|mount))[=\s]\s*$`)
+	// short is an image without a registry: Docker Hub's, at the beginning of a text. A tag
+	// that has no number and does not move, as of one that was built here, is none.
+	short = regexp.MustCompile("^[a-z][a-z0-9._-]*(?:/[a-z0-9._-]+)*:(?:latest|stable|edge|[A-Za-z0-9_.-]*[0-9][A-Za-z0-9_.-]*)(?:@sha256:[0-9a-f]+)?(?:[\\s\"'`),;}\\]]|$)")
 	// sourceFile is where a path with dots is one of this repository, not a host.
 	sourceFile = regexp.MustCompile(`\.(?:go|md|ya?ml|json|jsonl|txt|txtar|sh|py|js|html|css)$`)
 )
@@ -140,6 +151,9 @@ func (l *literals) inLine(line string) string {
 			return "the image " + line[start:at[3]]
 		}
 	}
+	if image := shortImage(line); image != "" {
+		return "the image " + image
+	}
 	for _, at := range l.named.FindAllStringSubmatchIndex(line, -1) {
 		if isVersion(line, at[3]) && !madeUp(line[at[2]:at[3]]) {
 			return fmt.Sprintf("a version of something that is pinned: %s", line[at[0]:at[1]])
@@ -156,7 +170,40 @@ func (l *literals) inLine(line string) string {
 			return fmt.Sprintf("%s, and the version that it is pinned to: %s", p.name, p.version)
 		}
 	}
+	if m := flag.FindStringSubmatch(line); m != nil && !madeUp(m[1]) {
+		return "a version that is installed: " + strings.TrimLeft(m[0], " \t\"'`([")
+	}
 	return ""
+}
+
+// shortImage finds an image that has no registry, where a line can only mean one.
+func shortImage(line string) string {
+	for _, at := range wantsImage.FindAllStringIndex(line, -1) {
+		if image := startsWithImage(line[at[1]:]); image != "" {
+			return image
+		}
+	}
+	at := pulls.FindStringIndex(line)
+	if at == nil {
+		return ""
+	}
+	for i := at[1]; i < len(line); i++ {
+		if !strings.ContainsRune(" \t\"'/", rune(line[i-1])) || line[i-1] == '/' && !strings.HasSuffix(line[:i], "docker://") || notAnImage.MatchString(line[at[1]-1:i]) {
+			continue
+		}
+		if image := startsWithImage(line[i:]); image != "" {
+			return image
+		}
+	}
+	return ""
+}
+
+func startsWithImage(text string) string {
+	image := strings.TrimRight(short.FindString(text), " \t\"'`),;}]")
+	if host, _, _ := strings.Cut(image, "/"); reserved(host) {
+		return ""
+	}
+	return image
 }
 
 // isAddress reports whether what comes after a text is a part of a path or of a page's

@@ -103,6 +103,19 @@ func TestALiteralIsCaughtWhereverItIsPlanted(t *testing.T) {
 		"a variable of make":                      {"Makefile.planted", "Makefile", 1, "CHART_VERSION"},
 		"a tool that a script installs":           {"script.sh", "test/interop/install.sh", 1, "ai-dynamo=="},
 		"a dot folder that is committed":          {"script.sh", ".ci/install", 1, "ai-dynamo=="},
+		"an option of a page's command":           {"flag.md", "docs/flag.md", 3, "a version that is installed: --version"},
+		"an option of a script's command":         {"flag.sh", "hack/flag.sh", 1, "a version that is installed: --version"},
+		"an option in YAML":                       {"flag.yaml", "sandbox/flag.yaml", 2, "a version that is installed: --version"},
+		"an option in Go":                         {"flag.go", "internal/kube/flag.go", 3, "a version that is installed: --version"},
+		"an image of Docker Hub to build from":    {"Dockerfile", "Dockerfile", 2, "the image golang:1.26"},
+		"an image of Docker Hub in YAML":          {"hub.yaml", "sandbox/hub.yaml", 3, "the image golang:1.26"},
+		"an image of Docker Hub in JSON":          {"hub_org.json", "sandbox/hub.json", 1, "the image library/alpine:3"},
+		"an image of Docker Hub in Go":            {"hub.go", "internal/kube/hub.go", 3, "the image golang:1.26-alpine"},
+		"an image that a page runs":               {"run.md", "docs/run.md", 1, "the image alpine:3.20"},
+		"an image that a script pulls":            {"pull.sh", "hack/pull.sh", 1, "the image postgres:16"},
+		"an image that a script copies":           {"crane.sh", "hack/crane.sh", 1, "the image busybox:latest"},
+		"an image that a script loads":            {"kind.sh", "hack/kind.sh", 1, "the image redis:7"},
+		"an image that an option names":           {"kind_image.sh", "hack/kind_image.sh", 1, "the image kindest/node:"},
 		"a name that only looks like a fixture's": {"image.go", "internal/mytestdata/image.go", 3, "the image nvcr.io/"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,6 +142,7 @@ func TestWhatMayNameAVersionIsLeftAlone(t *testing.T) {
 		"a fixture further down":     {"recipe.yaml", "internal/spec/testdata/recipe/recipe.yaml"},
 		"an example of a document":   {"recipe.yaml", "docs/documents/recipe.md"},
 		"numbers that are no pins":   {"clean.go", "internal/kube/clean.go"},
+		"a fixture of Docker Hub":    {"hub.yaml", "internal/kube/testdata/hub.yaml"},
 		"sentences that are no pins": {"clean.md", "docs/clean.md"},
 	} {
 		t.Run(name, func(t *testing.T) {

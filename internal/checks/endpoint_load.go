@@ -67,7 +67,7 @@ func (e *Endpoint) plan(number int, point spec.OperatingPoint, work *workload.Wo
 		p.Main.Duration = seconds(point.DurationS)
 	}
 	if point.Wave {
-		p.Warmup = load.Schedule{Users: point.Concurrency, Count: int64(point.Concurrency)}
+		p.Warmup = load.Schedule{Users: point.Concurrency, Count: int64(point.WaveRequests())}
 	}
 	return p
 }

@@ -405,6 +405,19 @@ func TestAnEpisodeByCountHasAWaveBefore(t *testing.T) {
 	}
 }
 
+func TestEachUserSendsAsManyOfTheWaveAsAreAskedFor(t *testing.T) {
+	t.Parallel()
+	f := serveFleet(t, fleetOf(t, 2, ""))
+	p := &f.options.Point
+	p.Requests, p.Wave, p.WavePerUser, p.SentinelRate, p.DurationS, p.RampS = 40, true, 3, 0, 0, 0
+	e, _ := started(t, f.options)
+	before := f.fleet.Snapshot().Frontend.Served
+	r := loaded(t, e, 1)
+	if n := int(f.fleet.Snapshot().Frontend.Served - before); n != 3*p.Concurrency+40 || len(r.Requests) != 40 {
+		t.Errorf("%v were served, %d are recorded, want %d before those", n, len(r.Requests), 3*p.Concurrency)
+	}
+}
+
 // What hangs when the time is up is recorded as interrupted, with the stamp of its
 // last token.
 func TestAStreamThatHangsIsInterrupted(t *testing.T) {

@@ -10,10 +10,11 @@ import (
 
 // PreflightOptions say which checks of a recipe are looked at.
 type PreflightOptions struct {
-	Phases   []string // of spec.Phases; none: all of them
-	Skip     []string // checks to leave out
-	FailFast bool     // what comes after a phase that did not hold is skipped
-	Skew     string   // why what would be deployed does not go with what is there; "": it does
+	Phases     []string // of spec.Phases; none: all of them
+	Skip       []string // checks to leave out
+	SkipPlaces []string // where each of them is named; none: on the command line
+	FailFast   bool     // what comes after a phase that did not hold is skipped
+	Skew       string   // why what would be deployed does not go with what is there; "": it does
 }
 
 // NameMistake is something that is wrong with the names of checks, in the recipe or
@@ -25,24 +26,55 @@ func (m *NameMistake) Error() string { return m.Text }
 // Preflight says what can be said of a recipe and a snapshot on paper. What is wanted
 // of the cluster comes first: where that is not there, no check is looked at.
 func Preflight(r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o PreflightOptions) *spec.Preflight {
-	p := &spec.Preflight{Schema: spec.PreflightSchema, Recipe: r.Name, Readiness: spec.HoldAll(r, s), Phases: []spec.PhaseResult{}}
+	p := &spec.Preflight{Schema: spec.PreflightSchema, Recipe: r.Name, Readiness: spec.HoldAll(r, s), Phases: []spec.PhaseResult{},
+		Notes: OtherCluster(r.Criteria, s)}
 	if n := countUnmet(p.Readiness); n > 0 {
 		p.Verdict, p.Reason = spec.Fail, fmt.Sprintf("%d of %d readiness constraints are not met; no check was looked at", n, len(p.Readiness))
 		if !slices.ContainsFunc(p.Readiness, func(h spec.Held) bool { return h.State == spec.HeldNotMet }) {
 			p.Verdict, p.Reason = spec.Inconclusive, fmt.Sprintf("%d of %d readiness constraints cannot be held; no check was looked at", n, len(p.Readiness))
 		}
+		for _, phase := range asked(o.Phases) {
+			p.Phases = append(p.Phases, preflightPhase(phase, "not looked at: the cluster is not ready", r, s, c, o))
+		}
 		return p
 	}
-	stopped := ""
-	for _, phase := range asked(o.Phases) {
-		result := preflightPhase(phase, stopped, r, s, c, o)
-		if o.FailFast && stopped == "" && (result.State == spec.Fail || result.State == spec.Inconclusive) {
-			stopped = phase
-		}
-		p.Phases = append(p.Phases, result)
-	}
+	p.Phases, _ = preflightPhases(r, s, c, o)
 	p.Verdict, p.Reason = sumUp(p)
 	return p
+}
+
+// preflightPhases is what becomes of each phase that is asked for, and why those that
+// come after one that did not hold are not looked at.
+func preflightPhases(r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o PreflightOptions) (all []spec.PhaseResult, why map[string]string) {
+	stopped, why := "", map[string]string{}
+	for _, phase := range asked(o.Phases) {
+		why[phase] = stopped
+		result := preflightPhase(phase, stopped, r, s, c, o)
+		if o.FailFast && stopped == "" && (result.State == spec.Fail || result.State == spec.Inconclusive) {
+			stopped = fmt.Sprintf("--fail-fast: the phase %s did not hold", phase)
+		}
+		all = append(all, result)
+	}
+	return all, why
+}
+
+// OtherCluster says where a recipe is for another kind of cluster than the snapshot is
+// of. A word that is only the user's own says nothing that a snapshot could, and the
+// simulator stands for any cluster.
+func OtherCluster(c spec.Criteria, s *spec.Snapshot) (notes []string) {
+	if s == nil {
+		return nil
+	}
+	anyKind := []string{"", "any", "generic", "sim"}
+	_, told, _ := spec.InferCriteria(s)
+	for _, e := range told {
+		word := c.Named(e.Field)
+		if word == e.Value || slices.Contains(anyKind, word) || slices.Contains(anyKind, e.Value) || !slices.Contains(spec.CriteriaWords(e.Field), word) {
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("the recipe is for %s %s, and the snapshot is of %s: %s is %s", e.Field, word, e.Value, e.Path, e.Found))
+	}
+	return notes
 }
 
 // Ready says whether everything that is wanted of the cluster is there.
@@ -101,9 +133,13 @@ func Names(r *spec.Recipe, c *spec.Catalog, o PreflightOptions) (wrong []*NameMi
 			bad(hint, "readiness: %q would never run: readiness is no phase, and has constraints alone%s", name, saidIn(r, "readiness", name))
 		}
 	}
-	for _, name := range o.Skip {
+	for i, name := range o.Skip {
+		where := "--skip-check"
+		if i < len(o.SkipPlaces) {
+			where = o.SkipPlaces[i]
+		}
 		if _, ok := phaseOf[name]; !ok {
-			bad(meantCheck(name, known), "--skip-check: there is no check %q", name)
+			bad(meantCheck(name, known), "%s: there is no check %q", where, name)
 		}
 	}
 	return wrong
@@ -151,6 +187,8 @@ func declaredIn(r *spec.Recipe, phase string) []string {
 	return nil
 }
 
+// preflightPhase is what becomes of a phase. Stopped is why none of its checks is looked
+// at; "": they are.
 func preflightPhase(phase, stopped string, r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o PreflightOptions) spec.PhaseResult {
 	result := spec.PhaseResult{Name: phase, Checks: []spec.CheckResult{}}
 	for _, e := range c.Validators {
@@ -165,10 +203,11 @@ func preflightPhase(phase, stopped string, r *spec.Recipe, s *spec.Snapshot, c *
 		case slices.Contains(o.Skip, e.Name):
 			check.Reason = "left out by --skip-check"
 		case stopped != "":
-			check.Reason = fmt.Sprintf("--fail-fast: the phase %s did not hold", stopped)
+			check.Reason = stopped
 		default:
 			decided := onPaper(e.Name, r, s, o.Skew)
 			check.State, check.Reason, check.Held = decided.State, decided.Reason, decided.Held
+			check.NeedsCluster = decided.Runs && decided.State == spec.Skip
 		}
 		result.Checks = append(result.Checks, check)
 	}
@@ -204,9 +243,9 @@ func phaseState(all []spec.CheckResult) (spec.State, string) {
 	return spec.Skip, fmt.Sprintf("all %d checks were skipped", len(all))
 }
 
-// sumUp is the worst of the phases.
+// sumUp is the worst of the phases. What the recipe does not ask for is not counted.
 func sumUp(p *spec.Preflight) (spec.State, string) {
-	count := map[spec.State]int{}
+	var declared, passed, open int
 	var bad []string
 	worst := spec.Skip
 	rank := []spec.State{spec.Skip, spec.Pass, spec.Inconclusive, spec.Fail}
@@ -215,7 +254,15 @@ func sumUp(p *spec.Preflight) (spec.State, string) {
 			worst = phase.State
 		}
 		for _, c := range phase.Checks {
-			count[c.State]++
+			switch {
+			case !c.Declared:
+				continue
+			case c.State == spec.Pass:
+				passed++
+			case c.NeedsCluster:
+				open++
+			}
+			declared++
 		}
 	}
 	for _, phase := range p.Phases {
@@ -227,10 +274,7 @@ func sumUp(p *spec.Preflight) (spec.State, string) {
 	}
 	ready := "the recipe wants nothing of the cluster itself"
 	if n := len(p.Readiness); n > 0 {
-		ready = fmt.Sprintf("all %d readiness constraints are met", n)
-		if n == 1 {
-			ready = "the readiness constraint is met"
-		}
+		ready = allOf(n, "readiness constraint") + agreeing(n, " is", " are") + " met"
 	}
 	switch {
 	case len(bad) > 0:
@@ -240,7 +284,40 @@ func sumUp(p *spec.Preflight) (spec.State, string) {
 		}
 		return worst, bad[0] + more
 	case worst == spec.Pass:
-		return worst, fmt.Sprintf("on paper: %s, %d passed; %d were skipped and tell nothing", ready, count[spec.Pass], count[spec.Skip])
+		return worst, fmt.Sprintf("on paper: %s; %s", ready, counted(declared, passed, open))
 	}
 	return spec.Skip, fmt.Sprintf("%s, and every check was skipped: nothing was validated", ready)
+}
+
+// counted says what became of the checks that the recipe asks for.
+func counted(declared, passed, open int) string {
+	said := fmt.Sprintf("%d of %d checks passed", passed, declared)
+	if passed == declared {
+		said = allOf(declared, "check") + " passed"
+	}
+	if open > 0 {
+		said += fmt.Sprintf(", %d %s the cluster", open, agreeing(open, "needs", "need"))
+	}
+	if left := declared - passed - open; left > 0 {
+		said += fmt.Sprintf(", %d %s skipped", left, agreeing(left, "was", "were"))
+	}
+	return said
+}
+
+// allOf names all of so many things.
+func allOf(n int, thing string) string {
+	switch n {
+	case 1:
+		return "the " + thing
+	case 2:
+		return "both " + thing + "s"
+	}
+	return fmt.Sprintf("all %d %ss", n, thing)
+}
+
+func agreeing(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
 }

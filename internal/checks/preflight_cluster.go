@@ -31,11 +31,22 @@ type Wait struct {
 	GPUs bool // the GPUs are held meanwhile
 }
 
+// Images are the references that a run on a cluster pulls.
+type Images struct {
+	Runtime        string // of the frontend, the workers, and what fetches the model
+	EndpointPicker string // of a gateway
+	Load           string // this program
+}
+
 // ClusterCreates lists what a run of inference-perf would make on the cluster of a
 // snapshot, in the order in which it would.
-func ClusterCreates(r *spec.Recipe, s *spec.Snapshot, knobs spec.KnobValues) []spec.PlannedObject {
+func ClusterCreates(r *spec.Recipe, s *spec.Snapshot, knobs spec.KnobValues, images Images) []spec.PlannedObject {
 	in := func(kind, name, why string) spec.PlannedObject {
 		return spec.PlannedObject{Kind: kind, Name: name, Namespace: runNamespace, Why: why}
+	}
+	with := func(image string, o spec.PlannedObject) spec.PlannedObject {
+		o.Image = image
+		return o
 	}
 	all := []spec.PlannedObject{{Kind: "Namespace", Name: runNamespace, Why: "everything of the run is in it, and goes with it"}}
 	if _, _, ok := knobs.Said(spec.KnobToken); ok {
@@ -49,7 +60,7 @@ func ClusterCreates(r *spec.Recipe, s *spec.Snapshot, knobs spec.KnobValues) []s
 			class = "storage class " + name
 		}
 		all = append(all, in("PersistentVolumeClaim", cacheName, size+" of "+class+", so that the model is fetched once"),
-			in("Job", cacheName+"-populate-<id>", "fetches the model into it"))
+			with(images.Runtime, in("Job", cacheName+"-populate-<id>", "fetches the model into it")))
 	}
 	why := "every worker asks for one GPU of the device plugin"
 	if byClaim(s) {
@@ -60,11 +71,12 @@ func ClusterCreates(r *spec.Recipe, s *spec.Snapshot, knobs spec.KnobValues) []s
 	if n := NodeGPUs(s); n > 0 {
 		workers = strconv.Itoa(n) + " workers on one node"
 	}
-	all = append(all, in("DynamoGraphDeployment", graphName, "a frontend and "+workers+"; "+why))
+	all = append(all, with(images.Runtime, in("DynamoGraphDeployment", graphName, "a frontend and "+workers+"; "+why)))
 	if mode, _ := r.Input(spec.InputRouting); mode == routeGateway {
-		all = append(all, in("HTTPRoute", graphName, "the gateway's way to the workers, since the recipe routes by "+routeGateway))
+		all = append(all, with(images.EndpointPicker, in("InferencePool", graphName+"-pool", "made of the graph by Dynamo's operator, with the endpoint picker")),
+			in("HTTPRoute", graphName, "the gateway's way to the workers, since the recipe routes by "+routeGateway))
 	}
-	return append(all, spec.PlannedObject{Kind: "Job", Name: loadName, Namespace: loadNamespace, Why: "loads the frontend, and is deleted"})
+	return append(all, with(images.Load, spec.PlannedObject{Kind: "Job", Name: loadName, Namespace: loadNamespace, Why: "loads the frontend, and is deleted"}))
 }
 
 // ClusterWaits lists how long each part before the load may take.
@@ -111,6 +123,7 @@ func byClaim(s *spec.Snapshot) bool {
 
 // PlannedChecks says of each check whether it would run on a cluster, and if not, why.
 func PlannedChecks(r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o PreflightOptions) []spec.PlannedCheck {
+	_, stopped := preflightPhases(r, s, c, o)
 	return plannedChecks(r, c, func(phase, check string) (bool, string) {
 		d := onPaper(check, r, s, o.Skew)
 		switch {
@@ -118,6 +131,8 @@ func PlannedChecks(r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o Prefligh
 			return false, "its phase is not asked for"
 		case slices.Contains(o.Skip, check):
 			return false, "left out by --skip-check"
+		case stopped[phase] != "":
+			return false, stopped[phase]
 		case d.Runs:
 			return true, "the recipe asks for it"
 		}

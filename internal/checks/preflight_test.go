@@ -251,7 +251,7 @@ func TestPhaseStatus(t *testing.T) {
 		verdict string
 	}{
 		"one fails":             {version(">= v26.1.0"), spec.Fail, "gpu-operator-version: Deployment", "gpu-operator-version: Deployment.gpu-operator.version is v25.10.0, wanted >= v26.1.0"},
-		"one passes":            {version(">= v25.1.0"), spec.Pass, "1 passed, 2 skipped", "1 passed; 2 were skipped and tell nothing"},
+		"one passes":            {version(">= v25.1.0"), spec.Pass, "1 passed, 2 skipped", "; 1 of 2 checks passed, 1 needs the cluster"},
 		"everything is skipped": {paperRecipe(t, "", "deployment: {checks: [check-nvidia-smi]}"), spec.Skip, "all 3 checks were skipped", "nothing was validated"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -319,18 +319,24 @@ func TestReadinessComesFirst(t *testing.T) {
 		phases   int
 	}{
 		"all met":      {paperSnapshot(t, server("v1.34.1"), operator, crdServed, gpus), spec.Fail, "gpu-operator-version", 3},
-		"one not met":  {paperSnapshot(t, server("v1.33.1"), operator, crdServed, gpus), spec.Fail, "1 of 2 readiness constraints are not met; no check was looked at", 0},
-		"both not met": {paperSnapshot(t, server("v1.33.1"), noGPUs), spec.Fail, "2 of 2 readiness constraints are not met", 0},
-		"one unknown":  {paperSnapshot(t, server("v1.34.1"), operator, crdServed), spec.Inconclusive, "1 of 2 readiness constraints cannot be held", 0},
-		"no snapshot":  {nil, spec.Inconclusive, "2 of 2 readiness constraints cannot be held", 0},
+		"one not met":  {paperSnapshot(t, server("v1.33.1"), operator, crdServed, gpus), spec.Fail, "1 of 2 readiness constraints are not met; no check was looked at", 3},
+		"both not met": {paperSnapshot(t, server("v1.33.1"), noGPUs), spec.Fail, "2 of 2 readiness constraints are not met", 3},
+		"one unknown":  {paperSnapshot(t, server("v1.34.1"), operator, crdServed), spec.Inconclusive, "1 of 2 readiness constraints cannot be held", 3},
+		"no snapshot":  {nil, spec.Inconclusive, "2 of 2 readiness constraints cannot be held", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := checks.Preflight(r, c.snapshot, paperCatalog(), checks.PreflightOptions{})
 			if p.Verdict != c.verdict || !strings.Contains(p.Reason, c.reason) || len(p.Phases) != c.phases || len(p.Readiness) != 2 {
 				t.Errorf("%s %q, %d phases, %+v", p.Verdict, p.Reason, len(p.Phases), p.Readiness)
 			}
-			if checks.Ready(p.Readiness) != (c.phases > 0) {
-				t.Error("ready, and no phase was looked at, or the other way round")
+			looked := false
+			for _, phase := range p.Phases {
+				for _, check := range phase.Checks {
+					looked = looked || check.Declared && check.Reason != "not looked at: the cluster is not ready"
+				}
+			}
+			if checks.Ready(p.Readiness) != looked {
+				t.Errorf("ready, and no check was looked at, or the other way round: %+v", p.Phases)
 			}
 		})
 	}
@@ -414,12 +420,17 @@ func TestWhatWouldBeMadeOnTheCluster(t *testing.T) {
 		"by plugin":   {plain, paperSnapshot(t, gpus), knobs(), "Namespace PersistentVolumeClaim Job DynamoGraphDeployment Job", "a worker a free GPU of one node; every worker asks for one GPU of the device plugin"},
 		"no cache":    {plain, claims, knobs(spec.KnobCacheSize, "off"), "Namespace ResourceClaimTemplate DynamoGraphDeployment Job", "8 workers"},
 		"with token":  {plain, claims, knobs(spec.KnobToken, "x"), "Namespace Secret PersistentVolumeClaim Job ResourceClaimTemplate DynamoGraphDeployment Job", "HF_TOKEN is set"},
-		"gateway-epp": {routed, claims, knobs(), "Namespace PersistentVolumeClaim Job ResourceClaimTemplate DynamoGraphDeployment HTTPRoute Job", "100Gi of storage class fast"},
+		"gateway-epp": {routed, claims, knobs(), "Namespace PersistentVolumeClaim Job ResourceClaimTemplate DynamoGraphDeployment InferencePool HTTPRoute Job", "100Gi of storage class fast"},
 		"a class":     {plain, claims, knobs(spec.KnobCacheClass, "gp2", spec.KnobCacheSize, "50Gi"), "Namespace PersistentVolumeClaim Job ResourceClaimTemplate DynamoGraphDeployment Job", "50Gi of storage class gp2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var kinds, why []string
-			for _, o := range checks.ClusterCreates(c.recipe, c.snapshot, c.knobs) {
+			pulls := map[string]string{"Job aicr-model-cache-populate-<id>": "runtime", "Job aicr-load-<8 hex>": "load",
+				"DynamoGraphDeployment aicr-inference-perf": "runtime", "InferencePool aicr-inference-perf-pool": "picker"}
+			for _, o := range checks.ClusterCreates(c.recipe, c.snapshot, c.knobs, checks.Images{Runtime: "runtime", EndpointPicker: "picker", Load: "load"}) {
+				if want := pulls[o.Kind+" "+o.Name]; o.Image != want {
+					t.Errorf("%s %s pulls %q, want %q", o.Kind, o.Name, o.Image, want)
+				}
 				kinds, why = append(kinds, o.Kind), append(why, o.Why)
 				if o.Why == "" || o.Name == "" || (o.Namespace == "" && o.Kind != "Namespace") {
 					t.Errorf("%+v", o)
@@ -481,6 +492,13 @@ func TestThePlanSaysOfEachCheckWhetherItRuns(t *testing.T) {
 	want[5] = "conformance/platform-health false left out by --skip-check (paper, 300 s)"
 	if diff := cmp.Diff(want, said(checks.PlannedChecks(r, s, paperCatalog(), checks.PreflightOptions{Phases: []string{"conformance", "performance"}, Skip: []string{"platform-health"}}))); diff != "" {
 		t.Errorf("some of them (-want +got):\n%s", diff)
+	}
+	s = paperSnapshot(t, operator, crdServed, gpus)
+	fast := said(checks.PlannedChecks(r, s, paperCatalog(), checks.PreflightOptions{FailFast: true}))
+	for i, name := range map[int]string{5: "conformance/platform-health", 6: "performance/inference-perf"} {
+		if !strings.HasPrefix(fast[i], name+" false --fail-fast: the phase deployment did not hold") {
+			t.Errorf("with --fail-fast: %s", fast[i])
+		}
 	}
 	want[0] = "deployment/gpu-operator-version false it needs a cluster, and this run has an endpoint (paper, 120 s)"
 	want[5] = "conformance/platform-health false it needs a cluster, and this run has an endpoint (paper, 300 s)"
@@ -566,6 +584,68 @@ func TestEachDeclaredCheckFailsWithoutWhatItNeeds(t *testing.T) {
 			if got := checks.Preflight(r, s, one, checks.PreflightOptions{}); got.Verdict != spec.Fail {
 				t.Errorf("%s: %s, %s", name, got.Verdict, got.Reason)
 			}
+		}
+	}
+}
+
+// What the recipe does not ask for is no part of the answer, and two are both.
+func TestTheAnswerCountsWhatTheRecipeAsksFor(t *testing.T) {
+	s := paperSnapshot(t, operator, crdServed, gpus, "K8s {subtype: server, data: {version: v1.34.1}}")
+	wants := []spec.RecipeConstraint{{Name: "K8s.server.version", Value: ">= 1.30"}, {Name: "GPU.hardware.gpu-count", Value: "8"}, {Name: "K8s.server.version", Value: "< 2"}}
+	recipe := func(ready int, deployment string) *spec.Recipe {
+		r := paperRecipe(t, "gpu-operator dynamo-platform", "deployment: {checks: ["+deployment+"], constraints: [{name: Deployment.gpu-operator.version, value: '>= v25.1.0'}]}", wantsThroughput)
+		r.Wants = wants[:ready]
+		return r
+	}
+	for want, c := range map[string]struct {
+		recipe *spec.Recipe
+		skip   []string
+		phases []string
+	}{
+		"on paper: the recipe wants nothing of the cluster itself; 1 of 2 checks passed, 1 needs the cluster": {recipe: recipe(0, "gpu-operator-version")},
+		"on paper: the readiness constraint is met; 1 of 3 checks passed, 2 need the cluster":                 {recipe: recipe(1, "gpu-operator-version, check-nvidia-smi")},
+		"on paper: both readiness constraints are met; 1 of 2 checks passed, 1 was skipped":                   {recipe: recipe(2, "gpu-operator-version"), skip: []string{"inference-perf"}},
+		"on paper: all 3 readiness constraints are met; the check passed":                                     {recipe: recipe(3, "gpu-operator-version"), phases: []string{"deployment"}},
+	} {
+		p := checks.Preflight(c.recipe, s, paperCatalog(), checks.PreflightOptions{Skip: c.skip, Phases: c.phases})
+		if p.Reason != want || p.Verdict != spec.Pass {
+			t.Errorf("%s %q, want %q", p.Verdict, p.Reason, want)
+		}
+	}
+}
+
+func TestARecipeForAnotherKindOfClusterIsNoted(t *testing.T) {
+	data, err := os.ReadFile("../spec/testdata/snapshot/eks-h100.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := spec.DecodeSnapshot(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	simulated := paperSnapshot(t, "GPU {subtype: hardware, data: {model: Simulated H100, gpu-count: 8}}")
+	if c, _, _ := spec.InferCriteria(simulated); c.Accelerator != "sim" {
+		t.Fatalf("%+v is no simulator", c)
+	}
+	for name, c := range map[string]struct {
+		recipe   spec.Criteria
+		snapshot *spec.Snapshot
+		notes    int
+	}{
+		"the same":          {spec.Criteria{Service: "eks", Accelerator: "h100", OS: "ubuntu"}, s, 0},
+		"another GPU":       {spec.Criteria{Service: "eks", Accelerator: "gb200"}, s, 1},
+		"another of each":   {spec.Criteria{Service: "gke", Accelerator: "gb200", OS: "cos"}, s, 3},
+		"any":               {spec.Criteria{Service: "any", Accelerator: "any", OS: "any"}, s, 0},
+		"generic":           {spec.Criteria{Service: "generic"}, s, 0},
+		"the simulator's":   {spec.Criteria{Service: "sim", Accelerator: "sim"}, s, 0},
+		"on the simulator":  {spec.Criteria{Accelerator: "h100"}, simulated, 0},
+		"a word of our own": {spec.Criteria{Service: "ours"}, s, 0},
+		"no snapshot":       {spec.Criteria{Accelerator: "gb200"}, nil, 0},
+	} {
+		r := wholePaper(t)
+		r.Criteria = c.recipe
+		if got := checks.Preflight(r, c.snapshot, paperCatalog(), checks.PreflightOptions{}).Notes; len(got) != c.notes {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

@@ -13,16 +13,33 @@ import (
 // documentOutput is -o of a command whose product is a document: its form or, as
 // upstream has it, the place that it is written to. It may be given for both.
 type documentOutput struct {
-	form, place *string
-	said        bool // the form
+	form  *string
+	said  bool   // the form
+	place string // "": none was given by it
 }
 
-// documentFlags adds -o and --write.
-func documentFlags(f *pflag.FlagSet, form, place *string, where string) {
+// documentFlags adds -o and --write. After the flags were resolved, what comes back has
+// to settle the place.
+func documentFlags(f *pflag.FlagSet, form, place *string, where string) *documentOutput {
 	*form = outputYAML
+	d := &documentOutput{form: form}
 	f.StringVar(place, "write", "", "write it to `FILE`"+where+"; - is standard output")
-	f.VarP(&documentOutput{form: form, place: place}, "output", "o", "form of the product, or the file to write it to; table is for people, and cannot be read again")
+	f.VarP(d, "output", "o", "form of the product, or the file to write it to; table is for people, and cannot be read again")
 	alias(f, "output", "format")
+	return d
+}
+
+// settle gives the place that -o names to a command whose --write is place. One of the
+// command line prevails over one of a file.
+func (d *documentOutput) settle(a *app, place *string) error {
+	switch {
+	case d.place == "" || d.place == *place:
+	case a.settings.of("write").Source == FromFlag:
+		return misuse("leave one of them out", "-o %s and --write %s are two places", d.place, *place)
+	default:
+		*place = d.place
+	}
+	return nil
 }
 
 // completesDocuments offers the forms, and files.
@@ -50,7 +67,7 @@ func (d *documentOutput) Set(s string) error {
 	case slices.Contains([]string{outputYAML, outputJSON, outputTable}, s):
 		*d.form, d.said = s, true
 	case s == "-", strings.HasPrefix(s, configMapScheme), strings.ContainsAny(s, `./\`):
-		*d.place = s
+		d.place = s
 		if filepath.Ext(s) == ".json" && !d.said {
 			*d.form = outputJSON
 		}

@@ -27,7 +27,7 @@ func TestOutputOfADocumentIsAFormOrAPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var form, place string
 			f := pflag.NewFlagSet("", pflag.ContinueOnError)
-			documentFlags(f, &form, &place, "")
+			output := documentFlags(f, &form, &place, "")
 			f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 				if name == "format" {
 					name = "output"
@@ -38,6 +38,9 @@ func TestOutputOfADocumentIsAFormOrAPlace(t *testing.T) {
 				t.Fatal(err)
 			} else if c.bad {
 				return
+			}
+			if err := output.settle(&app{}, &place); err != nil {
+				t.Fatal(err)
 			}
 			if form != c.form || place != c.place {
 				t.Errorf("%s to %q, want %s to %q", form, place, c.form, c.place)

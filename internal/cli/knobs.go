@@ -106,21 +106,26 @@ func (p *planner) model(said string, deployed bool) string {
 
 // classicRequests is how many requests of the published gate count.
 func (p *planner) classicRequests(inFlight int) int {
-	settle := func(knob, input string, usual int) int {
-		for _, o := range []offer[int]{p.shell(knob), p.catalog(knob)} {
-			if o.value != nil {
-				p.note(input, strconv.Itoa(*o.value), o.from, o.place)
-				return *o.value
-			}
+	least := p.counted(spec.KnobMinRequests, "requests at least", classicRequests)
+	return max(least, p.counted(spec.KnobRequests, "requests per one in flight", classicPerSlot)*inFlight)
+}
+
+// classicWave is how many requests of the published gate each user sends before those
+// that count.
+func (p *planner) classicWave() int {
+	return p.counted(spec.KnobWarmup, "wave per one in flight", 1)
+}
+
+// counted is a count that no flag and no recipe says.
+func (p *planner) counted(knob, input string, usual int) int {
+	for _, o := range []offer[int]{p.shell(knob), p.catalog(knob)} {
+		if o.value != nil {
+			p.note(input, strconv.Itoa(*o.value), o.from, o.place)
+			return *o.value
 		}
-		p.note(input, strconv.Itoa(usual), string(FromDefault), "")
-		return usual
 	}
-	least, each := settle(spec.KnobMinRequests, "requests at least", classicRequests), settle(spec.KnobRequests, "requests per one in flight", classicPerSlot)
-	if o := p.shell(spec.KnobWarmup); o.value != nil && *o.value != 1 {
-		p.app.say("%s says %d: one request for each in flight is sent before those that count, and no more", spec.KnobWarmup, *o.value)
-	}
-	return max(least, each*inFlight)
+	p.note(input, strconv.Itoa(usual), string(FromDefault), "")
+	return usual
 }
 
 // answerWithin lays the published variable for it over how long each worker may take

@@ -73,6 +73,7 @@ type recipeOptions struct {
 	explain  bool
 	format   string
 	write    string
+	output   *documentOutput
 	force    bool
 }
 
@@ -97,7 +98,7 @@ func (o *recipeOptions) define(cmd *cobra.Command) {
 	})
 	section(cmd, "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&o.explain, "explain", false, "print where each value is from, and which fields are not used, instead")
-		documentFlags(f, &o.format, &o.write, "")
+		o.output = documentFlags(f, &o.format, &o.write, "")
 		f.BoolVar(&o.force, "force", false, "overwrite the file of --write")
 	})
 	completesDocuments(cmd)
@@ -136,8 +137,10 @@ type madeRecipe struct {
 
 // recipe is the command from its options to its exit code.
 func (a *app) recipe(o *recipeOptions) error {
+	place := o.output.settle(a, &o.write)
+	o.giveWay(a)
 	l, err := a.library(o.data)
-	if err := errors.Join(o.check(l), err); err != nil {
+	if err := errors.Join(place, o.check(l), err); err != nil {
 		return err
 	}
 	if o.list {
@@ -163,6 +166,31 @@ func (a *app) recipe(o *recipeOptions) error {
 	}
 	a.say("wrote %s", o.write)
 	return nil
+}
+
+// giveWay drops what a variable or a file says and this call has no use for: it was
+// written for other calls too. What is on the command line is a conflict instead.
+func (o *recipeOptions) giveWay(a *app) {
+	flagged := func(flag string) bool { return a.settings.of(flag).Source == FromFlag }
+	written := flagged("write") || o.output.place != ""
+	if o.explain && !flagged("explain") && (o.list || written && o.write != "") {
+		o.explain = false
+	}
+	if (o.list || o.explain) && !written {
+		o.write = ""
+		o.force = o.force && flagged("force")
+	}
+	if !o.list && o.name == "" {
+		return
+	}
+	for field, word := range o.words {
+		if !flagged(field) {
+			*word = ""
+		}
+	}
+	if !flagged("snapshot") {
+		o.snapshot = ""
+	}
 }
 
 // check finds what is wrong with the flags. The library, where it could be read, has

@@ -294,16 +294,16 @@ func TestValuesComeFromFlagThenEnvThenFileThenDefault(t *testing.T) {
 		"another command's key":       {file: "elsewhere: 3", want: setting("concurrency", "1", FromDefault, "")},
 		"an empty file":               {file: "", want: setting("concurrency", "1", FromDefault, "")},
 
-		"unknown key":         {file: "concurrancy: 2", err: "error: FILE: concurrancy: no such flag\nhint: did you mean concurrency?\n"},
-		"config in a file":    {file: "config: x", err: "error: FILE: config: no such flag\nhint: keys are the names of flags, without the dashes\n"},
-		"bad value":           {file: "concurrency: many", err: "error: FILE: concurrency: \"many\" is not a whole number\n"},
-		"list for one value":  {file: "concurrency: [1, 2]", err: "error: FILE: concurrency: takes one value, not a list\n"},
-		"no value":            {file: "concurrency:", err: "error: FILE: concurrency: wants a text, a number, true or false\n"},
-		"the same flag twice": {file: "isl: 1\nprompt-input-tokens-mean: 2", err: "error: FILE: prompt-input-tokens-mean: the same flag as isl\n"},
-		"no map":              {file: "- a", err: "error: FILE: not a map of flag names to values\nhint: write one 'flag-name: value' a line\n"},
-		"a key twice":         {file: "concurrency: 1\nconcurrency: 2", err: "error: FILE: yaml: unmarshal errors:\n    line 2: key \"concurrency\" already set in map\n"},
+		"unknown key":         {file: "concurrancy: 2", err: "error: FILE:1: concurrancy: no such flag\nhint: did you mean concurrency?\n"},
+		"config in a file":    {file: "config: x", err: "error: FILE:1: config: no such flag\nhint: keys are the names of flags, without the dashes\n"},
+		"bad value":           {file: "concurrency: many", err: "error: FILE:1: concurrency: \"many\" is not a whole number\n"},
+		"list for one value":  {file: "concurrency: [1, 2]", err: "error: FILE:1: concurrency: takes one value, not a list\n"},
+		"no value":            {file: "concurrency:", err: "error: FILE:1: concurrency: want text, a number, true or false, got nothing\n"},
+		"the same flag twice": {file: "isl: 1\nprompt-input-tokens-mean: 2", err: "error: FILE:2: prompt-input-tokens-mean: the same flag as isl\nhint: isl is at line 1 already\n"},
+		"no map":              {file: "- a", err: "error: FILE:1: not a map of flag names to values\nhint: write one 'flag-name: value' a line\n"},
+		"a key twice":         {file: "concurrency: 1\nconcurrency: 2", err: "error: FILE:2: concurrency: written twice\nhint: it is at line 1 already\n"},
 		"file and environment wrong": {file: "x: 1", vars: map[string]string{"AICR_CONCURRENCY": "y"},
-			err: "error: AICR_CONCURRENCY: \"y\" is not a whole number\nerror: FILE: x: no such flag\nhint: keys are the names of flags, without the dashes\n"},
+			err: "error: AICR_CONCURRENCY: \"y\" is not a whole number\nerror: FILE:1: x: no such flag\nhint: keys are the names of flags, without the dashes\n"},
 	} {
 		for _, how := range []string{"--config", "AICR_CONFIG"} {
 			t.Run(name+"/"+how, func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestValuesComeFromFlagThenEnvThenFileThenDefault(t *testing.T) {
 					got = a.settings.of(c.want.Name)
 					return nil
 				}))
-				got.Place = strings.ReplaceAll(got.Place, path, "FILE")
+				got.Place, got.Places = strings.ReplaceAll(got.Place, path, "FILE"), nil // each with its line, in settings.txtar
 				if diff := cmp.Diff(c.want, got); diff != "" {
 					t.Errorf("setting (-want +got):\n%s", diff)
 				}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"aicr/recipes"
 )
 
 // raceSettings keeps a program under the race detector from sleeping for a
@@ -39,6 +41,12 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Setenv("FIXTURES", fixtures)
+			pinned, err := recipes.Versions()
+			if err != nil {
+				return err
+			}
+			runtime, _ := pinned.Image(recipes.RuntimeImage)
+			e.Setenv("RUNTIME", runtime.Repository+":"+runtime.Tag)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 
 	"aicr/internal/spec"
 )
@@ -34,7 +31,8 @@ type Setting struct {
 	Value  string   // as it would be written on the command line; hidden when secret
 	List   []string // of a flag that may be given again and is not secret
 	Source Source
-	Place  string // the variable or the file, where there is one
+	Place  string   // the variable or the file, where there is one
+	Places []string // where a file says each of the values of a list
 }
 
 // settings are the values in force of the command that runs.
@@ -132,31 +130,34 @@ func (a *app) applyFile(cmd *cobra.Command, origin map[string]Setting) []error {
 	if err != nil {
 		return []error{misuse("--config wants a YAML or JSON file", "reading the configuration: %w", err)}
 	}
-	if isDocument(data) {
+	if spec.IsConfig(data) {
 		config, err := spec.DecodeConfig(data)
 		if err != nil {
 			return []error{mistakes(a.config, err)}
 		}
 		a.settings.unused = config.Unused
-		return applyDocument(cmd, a.config, config.Flags(cmd.Name()), origin)
+		wrong := applyDocument(cmd, a.config, config.Flags(cmd.Name()), origin)
+		if skip, ok := origin[skipCheckFlag]; ok && skip.Source == FromFile {
+			for i := range config.Spec.Validate.Execution.SkipChecks {
+				line := spec.LineOf(data, fmt.Sprintf("%s[%d]", skipChecksField, i))
+				skip.Places = append(skip.Places, fmt.Sprintf("%s:%d: %s[%d]", a.config, line, skipChecksField, i))
+			}
+			origin[skipCheckFlag] = skip
+		}
+		return wrong
 	}
-	file, err := readConfig(a.config, data)
+	file, err := spec.DecodeFlat(data)
 	if err != nil {
-		return []error{err}
+		return []error{mistakes(a.config, err)}
 	}
-	return applyConfig(cmd, a.config, file, origin)
+	return applyFlat(cmd, a.config, file, origin)
 }
 
-// isDocument says whether a file says what kind of document it is, which no map of
-// flags does. What is no map at all is for the reader of either to complain of.
-func isDocument(data []byte) bool {
-	var head struct {
-		Kind       any `json:"kind"`
-		APIVersion any `json:"apiVersion"`
-		Spec       any `json:"spec"`
-	}
-	return yaml.Unmarshal(data, &head) == nil && (head.Kind != nil || head.APIVersion != nil || head.Spec != nil)
-}
+// The checks that are left out are held against the catalog, long after the file is read.
+const (
+	skipCheckFlag   = "skip-check"
+	skipChecksField = "spec.validate.execution.skipChecks"
+)
 
 // applyDocument sets the flags of cmd that an AICRConfig speaks for and that have no
 // value yet. A list takes the place of another, and is not added to it.
@@ -186,61 +187,47 @@ func applyDocument(cmd *cobra.Command, path string, file map[string][]string, or
 	return wrong
 }
 
-// readConfig reads a map of flag names to values. The values are strings,
-// json.Numbers, booleans, or lists of these.
-func readConfig(path string, data []byte) (map[string]any, error) {
-	asJSON, err := yaml.YAMLToJSONStrict(data)
-	if err != nil {
-		return nil, misuse("", "%s: %w", path, err)
-	}
-	var file map[string]any
-	d := json.NewDecoder(bytes.NewReader(asJSON))
-	d.UseNumber() // a count must not become 1e+06
-	if err := d.Decode(&file); err != nil {
-		return nil, misuse("write one 'flag-name: value' a line", "%s: not a map of flag names to values", path)
-	}
-	return file, nil
-}
-
-// applyConfig sets the flags of cmd that have no value yet. One file may serve
+// applyFlat sets the flags of cmd that have no value yet. One file may serve
 // every command: a key that is a flag of another command is passed over, one
 // that is no command's is an error.
-func applyConfig(cmd *cobra.Command, path string, file map[string]any, origin map[string]Setting) []error {
+func applyFlat(cmd *cobra.Command, path string, file []spec.FlatSetting, origin map[string]Setting) (wrong []error) {
 	known := configKeys(cmd.Root())
-	from := map[string]string{}
-	var wrong []error
-	for _, key := range slices.Sorted(maps.Keys(file)) {
-		where := path + ": " + key
-		f := cmd.Flags().Lookup(key)
+	from := map[string]spec.FlatSetting{}
+	for _, s := range file {
+		where := fmt.Sprintf("%s:%d: %s", path, s.Line, s.Name)
+		f := cmd.Flags().Lookup(s.Name)
 		switch {
-		case !slices.Contains(known, key):
+		case !slices.Contains(known, s.Name):
 			hint := "keys are the names of flags, without the dashes"
-			if near := nearest(key, known); near != "" {
+			if near := nearest(s.Name, known); near != "" {
 				hint = fmt.Sprintf("did you mean %s?", near)
 			}
 			wrong = append(wrong, misuse(hint, "%s: no such flag", where))
 			continue
 		case f == nil:
 			continue
-		case from[f.Name] != "":
-			wrong = append(wrong, misuse("", "%s: the same flag as %s", where, from[f.Name]))
+		}
+		if earlier, twice := from[f.Name]; twice {
+			wrong = append(wrong, misuse(fmt.Sprintf("%s is at line %d already", earlier.Name, earlier.Line), "%s: the same flag as %s", where, earlier.Name))
 			continue
 		}
-		from[f.Name] = key
+		from[f.Name] = s
 		if origin[f.Name].Source != "" {
 			continue
 		}
-		values, err := configValues(f, file[key])
-		if err != nil {
-			wrong = append(wrong, misuse("", "%s: %w", where, err))
+		if _, repeatable := f.Value.(pflag.SliceValue); s.List && !repeatable {
+			wrong = append(wrong, misuse("", "%s: takes one value, not a list", where))
 			continue
 		}
-		for _, v := range values {
-			if err := setFlag(cmd.Flags(), f, where, v); err != nil {
+		set := Setting{Source: FromFile, Place: path}
+		for _, v := range s.Values {
+			place := fmt.Sprintf("%s:%d: %s", path, v.Line, s.Name)
+			set.Places = append(set.Places, place)
+			if err := setFlag(cmd.Flags(), f, place, v.Text); err != nil {
 				wrong = append(wrong, err)
 			}
 		}
-		origin[f.Name] = Setting{Source: FromFile, Place: path}
+		origin[f.Name] = set
 	}
 	return wrong
 }
@@ -258,28 +245,4 @@ func configKeys(cmd *cobra.Command) []string {
 		keys = append(keys, configKeys(c)...)
 	}
 	return keys
-}
-
-// configValues writes a file's value as it would stand on the command line.
-func configValues(f *pflag.Flag, value any) ([]string, error) {
-	list, isList := value.([]any)
-	if !isList {
-		list = []any{value}
-	} else if _, repeatable := f.Value.(pflag.SliceValue); !repeatable {
-		return nil, errors.New("takes one value, not a list")
-	}
-	texts := make([]string, len(list))
-	for i, v := range list {
-		switch v := v.(type) {
-		case string:
-			texts[i] = v
-		case json.Number:
-			texts[i] = v.String()
-		case bool:
-			texts[i] = fmt.Sprint(v)
-		default:
-			return nil, errors.New("wants a text, a number, true or false")
-		}
-	}
-	return texts, nil
 }

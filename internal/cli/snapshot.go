@@ -20,6 +20,7 @@ type snapshotOptions struct {
 	mostNodes int
 	format    string
 	write     string
+	output    *documentOutput
 	rbac      bool
 }
 
@@ -51,7 +52,7 @@ Exit codes: 0 taken, whatever is unknown; 2 bad usage, or no such cluster is kno
 		f.IntVar(&o.mostNodes, "max-nodes-per-entry", 0, "name at most `N` nodes for each label and taint; 0 names all, which constraints on GPU nodes' labels need")
 	})
 	section(cmd, "Output", func(f *pflag.FlagSet) {
-		documentFlags(f, &o.format, &o.write, ", or to cm://NAMESPACE/NAME on the cluster")
+		o.output = documentFlags(f, &o.format, &o.write, ", or to cm://NAMESPACE/NAME on the cluster")
 		f.BoolVar(&o.rbac, "rbac", false, "print the ClusterRole that a snapshot needs, and ask no cluster")
 	})
 	completesDocuments(cmd)
@@ -65,7 +66,7 @@ func (a *app) snapshot(ctx context.Context, o *snapshotOptions) error {
 		_, err := a.env.Stdout.Write(kube.ClusterRole())
 		return err
 	}
-	if err := o.check(); err != nil {
+	if err := errors.Join(o.output.settle(a, &o.write), o.check()); err != nil {
 		return err
 	}
 	c, err := a.connect(o.cluster)

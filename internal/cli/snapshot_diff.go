@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,7 +24,8 @@ func newSnapshotDiff(a *app) *cobra.Command {
 		Short: "Say what changed from one snapshot to another",
 		Long: `Compares two snapshots fact by fact: files, cm://NAMESPACE/NAME, or the word live for
 the cluster as it is now. A fact that became unknown has changed too. When and by whom
-a snapshot was taken is no fact.
+a snapshot was taken is no fact. The text has the facts that matter of an item that came
+or went, and many facts of one reason in one place; -o json has each whole.
 
 Exit codes: 0 the same; 1 something changed; 2 bad usage, or a snapshot that cannot be
 read; 3 the cluster could not be asked.`,
@@ -90,15 +93,103 @@ func (a *app) snapshotAt(ctx context.Context, place string, o clusterFlags) (*sp
 	return a.takeSnapshot(ctx, c, o, 0)
 }
 
-// writeChanges writes a line for each change, after the answer.
+// diffWidth is how many columns the text has; -o json has every fact whole.
+const diffWidth = 100
+
+// writeChanges writes the answer, then each change, and then those that are many of one
+// reason: a right that is missing takes dozens of facts with it.
 func writeChanges(b *bytes.Buffer, changes []spec.FactChange) {
 	if len(changes) == 0 {
 		b.WriteString("SAME  no fact changed\n")
 		return
 	}
 	fmt.Fprintf(b, "CHANGED  %s\n", layout.Plural(len(changes), "fact"))
-	none := func(s string) string { return layout.Clean(cmp.Or(s, "not there")) }
+	together := map[string][]spec.FactChange{}
 	for _, c := range changes {
-		fmt.Fprintf(b, "  %s: %s -> %s\n", layout.Clean(c.Path), none(c.Was), none(c.Now))
+		together[changeReason(c)] = append(together[changeReason(c)], c)
+	}
+	var reasons []string // in the order of the first of each
+	for _, c := range changes {
+		switch reason := changeReason(c); {
+		case reason == "" || len(together[reason]) == 1:
+			writeChange(b, c)
+		case !slices.Contains(reasons, reason):
+			reasons = append(reasons, reason)
+		}
+	}
+	for _, reason := range reasons {
+		writeTogether(b, reason, together[reason])
+	}
+}
+
+// changeReason is why a fact is or was not known, in words; "" for one that was and is.
+func changeReason(c spec.FactChange) string {
+	was, now := c.Unknown()
+	if !was && !now {
+		return ""
+	}
+	side := func(text string, unknown bool) string {
+		switch {
+		case unknown:
+			return text
+		case text == "":
+			return "not there"
+		}
+		return "known"
+	}
+	return side(c.Was, was) + " -> " + side(c.Now, now)
+}
+
+// writeChange writes one change, in a line where it fits.
+func writeChange(b *bytes.Buffer, c spec.FactChange) {
+	path := layout.Clean(c.Path)
+	room := diffWidth - 4 - len("not there -> ") // of an item one side is not there
+	both := changeSide(c, c.Was, room) + " -> " + changeSide(c, c.Now, room)
+	if line := fmt.Sprintf("  %s: %s", path, both); layout.Width(line) <= diffWidth {
+		b.WriteString(line + "\n")
+		return
+	}
+	writeWrapped(b, 2, path+":")
+	writeWrapped(b, 4, both)
+}
+
+// changeSide is what one of the snapshots says. Of an item it is as many facts as there is
+// room for.
+func changeSide(c spec.FactChange, text string, room int) string {
+	if was, now := c.Unknown(); c.Item == nil || text == "" || was && text == c.Was || now && text == c.Now {
+		return layout.Clean(layout.Clip(cmp.Or(text, "not there"), 3*diffWidth))
+	}
+	const more = " …"
+	told := ""
+	for i, fact := range c.Item {
+		next := strings.TrimPrefix(told+" "+layout.Clean(layout.Clip(fact, diffWidth)), " ")
+		if room := room - layout.Width(more); layout.Width(next) > room && told != "" && (i < len(c.Item)-1 || layout.Width(next) > room+layout.Width(more)) {
+			return told + more
+		}
+		told = next
+	}
+	return told
+}
+
+// writeTogether writes changes of one reason. What became known is told with its value.
+func writeTogether(b *bytes.Buffer, reason string, changes []spec.FactChange) {
+	writeWrapped(b, 2, layout.Clean(layout.Clip(reason, 3*diffWidth))+": "+layout.Plural(len(changes), "fact"))
+	var gone []string
+	for _, c := range changes {
+		if _, unknown := c.Unknown(); unknown || c.Now == "" {
+			gone = append(gone, layout.Clean(c.Path))
+			continue
+		}
+		writeWrapped(b, 4, layout.Clean(c.Path)+": "+changeSide(c, c.Now, diffWidth-4))
+	}
+	writeWrapped(b, 4, strings.Join(gone, ", "))
+}
+
+func writeWrapped(b *bytes.Buffer, indent int, text string) {
+	if text == "" {
+		return
+	}
+	for _, line := range layout.Wrapped(text, diffWidth-indent) {
+		b.WriteString(strings.Repeat(" ", indent) + line + "\n")
 	}
 }

@@ -114,7 +114,7 @@ func TestSnapshotDiffSaysWhatChanged(t *testing.T) {
 	if code != 1 {
 		t.Errorf("code %d: %s", code, stderr)
 	}
-	for _, want := range []string{"CHANGED  ", "  K8s.server.version: v1.34.1 -> v1.35.0\n", "  K8s.dcgm-exporter.installed: true -> unknown"} {
+	for _, want := range []string{"CHANGED  ", "  K8s.server.version: v1.34.1 -> v1.35.0\n", "  known -> unknown: forbidden (", "    K8s.dcgm-exporter.installed, "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}

@@ -22,6 +22,7 @@ type papers struct {
 	knobs     spec.KnobValues
 	options   checks.PreflightOptions
 	readiness []spec.Held
+	images    checks.Images // of a run on a cluster
 }
 
 // readPapers reads the documents and says everything that is wrong with them.
@@ -32,7 +33,7 @@ func (o *validateOptions) readPapers(ctx context.Context, a *app) (*papers, []er
 			wrong = append(wrong, err)
 		}
 	}
-	p := &papers{options: checks.PreflightOptions{Phases: o.phases, Skip: o.skip, FailFast: o.failFast}}
+	p := &papers{options: checks.PreflightOptions{Phases: o.phases, Skip: o.skip, SkipPlaces: a.settings.of(skipCheckFlag).Places, FailFast: o.failFast}}
 	for _, phase := range o.phases {
 		also(chosen("phase", phase, append(spec.Phases(), spec.AllPhases)))
 	}
@@ -73,12 +74,20 @@ func (o *validateOptions) readPapers(ctx context.Context, a *app) (*papers, []er
 		return p, wrong
 	}
 	if p.snapshot != nil {
-		a.sayOtherCluster(p.recipe.Criteria, p.snapshot)
+		if !o.noCluster || o.dryRun { // on paper it is part of the product
+			for _, note := range checks.OtherCluster(p.recipe.Criteria, p.snapshot) {
+				a.say("%s", note)
+			}
+		}
 		p.readiness = spec.HoldAll(p.recipe.Recipe, p.snapshot)
 		pinned, err := recipes.Versions()
 		also(err)
 		if err == nil {
 			p.options.Skew = recipes.Broken(recipes.Skew(pinned, p.snapshot))
+		}
+		if err == nil && o.noCluster && o.dryRun && len(bad) == 0 {
+			p.images, err = a.clusterImages(pinned, p.knobs)
+			also(err)
 		}
 	}
 	if len(wrong) > 0 || !o.noCluster {
@@ -87,16 +96,25 @@ func (o *validateOptions) readPapers(ctx context.Context, a *app) (*papers, []er
 	return p, wrong
 }
 
-// sayOtherCluster says where a recipe is for another kind of cluster than the snapshot
-// is of. A word that is only the user's own says nothing that a snapshot could.
-func (a *app) sayOtherCluster(c spec.Criteria, s *spec.Snapshot) {
-	_, told, _ := spec.InferCriteria(s)
-	for _, e := range told {
-		word := c.Named(e.Field)
-		if word != "" && word != e.Value && slices.Contains(spec.CriteriaWords(e.Field), word) {
-			a.say("the recipe is for %s %s, and the snapshot is of %s: %s is %s", e.Field, word, e.Value, e.Path, e.Found)
-		}
+// clusterImages are what a run on a cluster pulls, by this build and the overrides in
+// force.
+func (a *app) clusterImages(pinned *spec.Versions, knobs spec.KnobValues) (checks.Images, error) {
+	var o recipes.Overrides
+	o.Registry, _, _ = knobs.Said(spec.KnobRegistry)
+	o.Tag, _, _ = knobs.Said(spec.KnobTag)
+	all, err := recipes.Images(pinned, recipes.Build(a.env.Build), o)
+	if err != nil {
+		return checks.Images{}, misuse("", "%w", err)
 	}
+	of := func(name string) string {
+		for _, image := range all {
+			if image.Name == name {
+				return image.Ref
+			}
+		}
+		return ""
+	}
+	return checks.Images{Runtime: of(recipes.RuntimeImage), EndpointPicker: of("dynamo-epp"), Load: of("aicr")}, nil
 }
 
 // versionsBehind are those of the deployment that a snapshot saw.
@@ -174,17 +192,15 @@ func (j *validateJob) onPaper() error {
 	if j.options.explain {
 		result.Unused = p.unused(a)
 	}
+	end := endIn(result.Verdict, len(result.Notes) > 0, j.options.failOn)
 	if !checks.Ready(result.Readiness) {
-		if len(j.reports) > 0 {
-			a.say("no check was looked at, so that there is no report")
-		}
-		return errors.Join(a.printPreflight(result, j.options.format), Misused)
+		end = Misused
 	}
 	var printed error
 	if !toStandardOutput(j.reports) {
 		printed = a.printPreflight(result, j.options.format)
 	}
-	return errors.Join(printed, a.writeReports(&spec.Report{}, a.paperReports(result, j.reports)), endIn(result.Verdict, false, j.options.failOn))
+	return errors.Join(printed, a.writeReports(&spec.Report{}, a.paperReports(result, j.reports)), end)
 }
 
 // paperFormats are the reports of what is said on paper.
@@ -251,7 +267,7 @@ func (p *papers) complete(plan *spec.Plan, o *validateOptions, by *planner) {
 		if !loads(plan) {
 			return
 		}
-		plan.Creates = checks.ClusterCreates(p.recipe.Recipe, p.snapshot, p.knobs)
+		plan.Creates = checks.ClusterCreates(p.recipe.Recipe, p.snapshot, p.knobs, p.images)
 		for _, w := range checks.ClusterWaits(p.knobs) {
 			plan.Cost.WorstS += w.Most.Seconds()
 			if w.GPUs {

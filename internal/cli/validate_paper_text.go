@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"aicr/internal/checks"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
@@ -15,7 +16,11 @@ func (a *app) printPreflight(p *spec.Preflight, format string) error {
 	}
 	text := preflightText(p, a.stdoutPalette())
 	if a.quiet {
-		text = fmt.Appendf(nil, "%s  %s\n", p.Verdict, layout.Shown(p.Reason, 2000))
+		noted := ""
+		if n := len(p.Notes); n > 0 {
+			noted = "; " + layout.Plural(n, "note")
+		}
+		text = fmt.Appendf(nil, "%s  %s%s\n", p.Verdict, layout.Shown(p.Reason, 2000), noted)
 	}
 	_, err := a.env.Stdout.Write(text)
 	return err
@@ -28,7 +33,14 @@ func preflightText(p *spec.Preflight, paint layout.Palette) []byte {
 	t.Line(0, paint.State(p.Verdict)(string(p.Verdict))+"  ", p.Reason)
 	t.Blank()
 	t.Line(2, "", fmt.Sprintf("recipe %s, snapshot %s; nothing was contacted", p.Recipe, p.Snapshot))
+	for _, note := range p.Notes {
+		t.Line(2, "note: ", note)
+	}
 	tellReadiness(t, p.Readiness)
+	if !checks.Ready(p.Readiness) {
+		tellUnused(t, p.Unused)
+		return t.Bytes()
+	}
 	for _, phase := range p.Phases {
 		t.Title(phase.Name)
 		t.Line(2, paint.State(phase.State)(string(phase.State))+"  ", phase.Reason)

@@ -205,6 +205,9 @@ func (p *planner) point(profile string, f pointFlags) spec.OperatingPoint {
 	}
 	if classic {
 		point.Requests, point.Wave = p.classicRequests(point.Concurrency), true
+		if each := p.classicWave(); each > 1 {
+			point.WavePerUser = each
+		}
 		return point
 	}
 	episode := settleInput(p, "episode-duration", f.episode, usual.episode, r.episode, s.episode)
@@ -333,8 +336,7 @@ func costOf(p *spec.Plan) spec.Cost {
 	long, longest := p.Point.DurationS+gap, p.Point.DurationS+gap
 	if n := p.Point.Requests; n > 0 {
 		c.WorstEpisodes = t.MaxEpisodes // the published gate is not repeated
-		// The wave before them is one more of each user.
-		tokens := float64((n + p.Point.Concurrency) * p.Point.OutputTokens)
+		tokens := float64(n+p.Point.WaveRequests()) * float64(p.Point.OutputTokens)
 		workers := float64(max(1, p.Point.Workers))
 		long, longest = tokens/(classicHealthyRate*workers)+gap, tokens/(classicFloor*workers)+gap
 	}

@@ -33,11 +33,11 @@ func (f *virtualFleet) Start(ctx context.Context, tell func(spec.Event) error) (
 // episode: what differs is then the load alone.
 func (f *virtualFleet) Load(ctx context.Context, number int, point spec.OperatingPoint) (*spec.EpisodeRecord, error) {
 	s := loaded(f.scenario, point)
-	r, err := sim.Play(ctx, s, f.seed, max(1, number), sim.Load{Sentinel: point.SentinelRate, Count: point.Requests, Wave: point.Wave})
+	r, err := sim.Play(ctx, s, f.seed, max(1, number), sim.Load{Sentinel: point.SentinelRate, Count: point.Requests, Wave: point.Wave, WavePerUser: point.WavePerUser})
 	if err != nil {
 		return nil, err
 	}
-	r.Point.Requests, r.Point.Wave = point.Requests, point.Wave
+	r.Point.Requests, r.Point.Wave, r.Point.WavePerUser = point.Requests, point.Wave, point.WavePerUser
 	e := judge.Summarize(&judge.Record{Number: number, Start: simulatedEpoch().Add(f.clock).Format(time.RFC3339Nano), Point: r.Point,
 		Requests: r.Requests, Series: r.Series, Lags: r.Lags, LagBy: "the model"})
 	f.clock += r.Took

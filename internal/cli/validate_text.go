@@ -100,7 +100,11 @@ func tellCreates(t *layout.Page, p *spec.Plan) {
 		t.Title(title)
 		var rows []layout.Row
 		for _, c := range p.Creates {
-			rows = append(rows, layout.Row{Cells: []string{c.Kind, c.Name, c.Why}})
+			row := layout.Row{Cells: []string{c.Kind, c.Name, c.Why}}
+			if c.Image != "" {
+				row.Below = "image " + c.Image
+			}
+			rows = append(rows, row)
 		}
 		t.Table(make([]layout.Column, 3), rows)
 	}

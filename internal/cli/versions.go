@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -57,9 +58,13 @@ Dynamo's is not known, or the cluster could not be asked; 130 interrupted.`,
 
 // versionsThere is what was found on the cluster; nil when nobody asked.
 func (a *app) versionsThere(ctx context.Context, snapshot string, live bool, o clusterFlags) (*spec.Snapshot, error) {
-	switch {
-	case snapshot != "" && live:
+	if snapshot != "" && live {
 		return nil, misuse("leave one of them out", "--snapshot and --cluster are both given")
+	}
+	if err := a.onlyOfCluster(snapshot, live); err != nil {
+		return nil, err
+	}
+	switch {
 	case snapshot != "":
 		return a.readSnapshotOf(ctx, snapshot, o)
 	case !live:
@@ -70,6 +75,25 @@ func (a *app) versionsThere(ctx context.Context, snapshot string, live bool, o c
 		return nil, err
 	}
 	return a.takeSnapshot(ctx, c, o, 0)
+}
+
+// onlyOfCluster finds the flags that say which cluster is asked where none is. What a
+// variable or a file says of it is for other calls too.
+func (a *app) onlyOfCluster(snapshot string, live bool) error {
+	if live || strings.HasPrefix(snapshot, configMapScheme) {
+		return nil
+	}
+	var wrong []error
+	for _, flag := range []string{"kubeconfig", "context", "timeout"} {
+		switch {
+		case a.settings.of(flag).Source != FromFlag:
+		case snapshot != "":
+			wrong = append(wrong, misuse("leave one of them out", "--%s means nothing: no cluster is asked, since --snapshot %s is a file", flag, snapshot))
+		default:
+			wrong = append(wrong, misuse("ask one with --cluster", "--%s means nothing: no cluster is asked", flag))
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 // versionsTold is what aicr versions has to say.

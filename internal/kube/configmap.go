@@ -84,7 +84,11 @@ func WriteConfigMap(ctx context.Context, c *Cluster, namespace, name string, k K
 		return err
 	}
 	// Applied, so that what it replaces is replaced at once, with all its keys.
-	return c.plain(c.server.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", owner).Param("force", "true").Body(whole).Do(ctx).Error())
+	result, err := within(ctx, c.server.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", owner).Param("force", "true").Body(whole))
+	if err != nil {
+		return c.plain(err)
+	}
+	return c.plain(result.Error())
 }
 
 type configMapFields struct {

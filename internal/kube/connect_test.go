@@ -1,11 +1,16 @@
 package kube
 
 import (
+	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
 
 	"aicr/internal/kube/kubetest"
 )
@@ -151,3 +156,37 @@ func TestSnapshotsAreKeptInConfigMaps(t *testing.T) {
 		t.Errorf("1 MiB and more: %v", err)
 	}
 }
+
+// A plugin that makes credentials knows of no context: where it hangs, the write ends
+// with its time all the same.
+func TestAWriteEndsWithItsTime(t *testing.T) {
+	c := connect(t, kubetest.Start(t, ""))
+	ctx, cancel := context.WithCancel(t.Context())
+	released := make(chan struct{})
+	defer close(released)
+	client := c.server.(*rest.RESTClient).Client
+	inner := client.Transport
+	client.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPatch {
+			cancel() // its time is over
+			<-released
+		}
+		return inner.RoundTrip(r)
+	})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- WriteConfigMap(ctx, c, "aicr", "passed", Kept{Format: "yaml", Data: []byte("kind: Snapshot\n"), Now: then})
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it still waits for the plugin")
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -25,9 +25,49 @@ func PreflightFormats() []PreflightFormat {
 	}
 }
 
+// preflightNotes are the notes as they are fit for any file.
+func preflightNotes(p *spec.Preflight) (notes []string) {
+	for _, note := range p.Notes {
+		notes = append(notes, checkLine(note))
+	}
+	return notes
+}
+
 // preflightCheck is a check of a phase as what gathers test results knows it.
 func preflightCheck(phase spec.PhaseResult, c spec.CheckResult) check {
 	return check{group: phase.Name, name: layout.Shown(c.Name, checkNameBytes), state: c.State, reason: checkLine(c.Reason)}
+}
+
+// preflightPhases are the phases, and before them what the recipe wants of the cluster:
+// where that is not there, a report has to show it.
+func preflightPhases(p *spec.Preflight) []spec.PhaseResult {
+	if len(p.Readiness) == 0 {
+		return p.Phases
+	}
+	ready := spec.PhaseResult{Name: "readiness", State: spec.Pass, Reason: "all of it is there"}
+	taken := map[string]int{}
+	for _, h := range p.Readiness {
+		c := spec.CheckResult{Name: checkName(taken, "", h.Name), Declared: true, State: spec.Pass, Reason: h.Value + ", wanted " + h.Want, Held: []spec.Held{h}}
+		switch h.State {
+		case spec.HeldMet:
+		case spec.HeldNotMet:
+			c.State, c.Reason = spec.Fail, "it is "+h.Value+", wanted "+h.Want
+			ready.State = spec.Fail
+		default:
+			c.State, c.Reason = spec.Inconclusive, "wanted "+h.Want+", cannot be held: "+h.Reason
+			if ready.State == spec.Pass {
+				ready.State = spec.Inconclusive
+			}
+		}
+		if c.State != spec.Pass {
+			ready.Reason = p.Reason
+			if h.Remediation != "" {
+				c.Reason += "; advice: " + h.Remediation
+			}
+		}
+		ready.Checks = append(ready.Checks, c)
+	}
+	return append([]spec.PhaseResult{ready}, p.Phases...)
 }
 
 // preflightCTRF has a test for each check, in the suite of its phase. Nothing ran, so
@@ -41,10 +81,11 @@ func preflightCTRF(w io.Writer, p *spec.Preflight, version string) error {
 	out.Results.Environment.Extra = struct {
 		Verdict  spec.State `json:"verdict"`
 		Reason   string     `json:"reason"`
+		Notes    []string   `json:"notes,omitempty"`
 		Recipe   string     `json:"recipe"`
 		Snapshot string     `json:"snapshot"`
-	}{p.Verdict, checkLine(p.Reason), checkLine(p.Recipe), checkLine(p.Snapshot)}
-	for _, phase := range p.Phases {
+	}{p.Verdict, checkLine(p.Reason), preflightNotes(p), checkLine(p.Recipe), checkLine(p.Snapshot)}
+	for _, phase := range preflightPhases(p) {
 		for _, one := range phase.Checks {
 			c := preflightCheck(phase, one)
 			t := ctrfTest{Name: c.name, Status: out.Results.Summary.count(c.outcome()), Suite: []string{phase.Name}, Message: c.reason, RawStatus: string(c.state)}
@@ -61,11 +102,14 @@ func preflightCTRF(w io.Writer, p *spec.Preflight, version string) error {
 // preflightJUnit has a suite a phase.
 func preflightJUnit(w io.Writer, p *spec.Preflight, version string) error {
 	var all []junitSuite
-	for i, phase := range p.Phases {
+	for i, phase := range preflightPhases(p) {
 		s := junitSuite{Name: phase.Name, Package: "preflight", ID: i, Timestamp: time.Unix(0, 0).UTC().Format("2006-01-02T15:04:05"), Hostname: junitHost, Time: "0.000",
 			Properties: junitProperties{[]junitProperty{{"verdict", string(p.Verdict)}, {"aicr", layout.Shown(version, checkNameBytes)},
 				{"recipe", checkLine(p.Recipe)}, {"snapshot", checkLine(p.Snapshot)}}},
 			Out: junitText{checkLine(string(phase.State) + ": " + phase.Reason)}}
+		for _, note := range preflightNotes(p) {
+			s.Properties.List = append(s.Properties.List, junitProperty{"note", note})
+		}
 		for _, one := range phase.Checks {
 			c := preflightCheck(phase, one)
 			message := string(c.state) + ": " + c.reason

@@ -102,3 +102,32 @@ func TestAPreflightAsJSONIsTheWholeOfIt(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// A report of a cluster that is not ready says so: one of an earlier run that passed must
+// not be taken for it.
+func TestAPreflightThatIsNotReadyIsReported(t *testing.T) {
+	p := somePreflight()
+	p.Notes = []string{"another\x1b[31m cluster"}
+	p.Readiness = []spec.Held{{Name: "K8s.server.version", Want: ">= 1.34", Value: "v1.33.0", State: spec.HeldNotMet, Remediation: "upgrade it"},
+		{Name: "OS.release.ID", Want: "ubuntu", State: spec.HeldError, Reason: "forbidden"}, {Name: "K8s.server.version", Want: "< 2", Value: "v1.33.0", State: spec.HeldMet}}
+	text := map[string]string{}
+	for _, f := range report.PreflightFormats() {
+		var b bytes.Buffer
+		if err := f.Write(&b, p, "v1"); err != nil {
+			t.Fatal(err)
+		}
+		text[f.Name] = b.String()
+	}
+	for format, parts := range map[string][]string{
+		"junit": {`<testsuite name="readiness" package="preflight" id="0"`, `tests="3" failures="1" errors="1" skipped="0"`, `name="K8s.server.version (2)"`,
+			`FAIL: it is v1.33.0, wanted &gt;= 1.34; advice: upgrade it`, `INCONCLUSIVE: wanted ubuntu, cannot be held: forbidden`, `<property name="note" value="another□[31m cluster">`},
+		"ctrf": {`"suite": [`, `"readiness"`, `"failed": 2`, `"other": 2`, `"passed": 2`, `"another□[31m cluster"`},
+		"json": {`"notes": [`},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(text[format], part) {
+				t.Errorf("%s lacks %s\n%s", format, part, text[format])
+			}
+		}
+	}
+}

@@ -21,9 +21,11 @@ type Load struct {
 	// Count, when not 0, ends the episode after so many requests instead of by
 	// time, and Wave sends as many requests as there are users first, in one go,
 	// and waits for all of them: what the published gate did. Either waits for
-	// ever for a fleet that never answers.
-	Count int
-	Wave  bool
+	// ever for a fleet that never answers. Where WavePerUser is more than 1, each
+	// user sends so many in the wave, one after another.
+	Count       int
+	Wave        bool
+	WavePerUser int
 }
 
 // DefaultGrace is how long the last answers are waited for.
@@ -65,6 +67,7 @@ type player struct {
 
 	users    int
 	wave     int           // requests of the first wave that are not back yet
+	unsent   int           // those of them that are still to be sent
 	from     time.Duration // the episode's start in fleet time
 	allSent  time.Duration // when the last of the users so far has sent its first
 	stop     time.Duration // when sending stops; unknown while a count decides
@@ -122,9 +125,10 @@ func newPlayer(s *spec.Scenario, seed uint64, episode int, l Load) *player {
 		return p
 	}
 	p.fleet = newFleet(withoutWindows(s), set)
+	p.wave = p.users * max(1, l.WavePerUser)
+	p.unsent = p.wave
 	for range p.users {
-		p.wave++
-		p.submit(closed, 0)
+		p.submitWave(0)
 	}
 	return p
 }
@@ -268,6 +272,8 @@ func (p *player) Ended(now time.Duration, s *Stream) {
 	if p.wave > 0 {
 		if p.wave--; p.wave == 0 {
 			p.forgetWave()
+		} else if p.unsent > 0 {
+			p.submitWave(now)
 		}
 		return
 	}
@@ -277,6 +283,12 @@ func (p *player) Ended(now time.Duration, s *Stream) {
 	if r.Lane == laneNames[closed] {
 		p.submit(closed, now)
 	}
+}
+
+// submitWave sends the next request of the first wave.
+func (p *player) submitWave(at time.Duration) {
+	p.unsent--
+	p.submit(closed, at)
 }
 
 // forgetWave begins the episode proper, with the faults that it has.

@@ -466,6 +466,29 @@ func TestAWaveIsForgottenAndACountIsKept(t *testing.T) {
 	}
 }
 
+func TestEachUserSendsAsManyOfTheWaveAsAreAskedFor(t *testing.T) {
+	waved := func(each int) int64 {
+		s := bare(2)
+		p := newPlayer(s, 1, 1, Load{Wave: true, WavePerUser: each, Count: 100})
+		most := 0
+		for !p.over() {
+			if p.wave > 0 {
+				most = max(most, p.inFlight)
+			}
+			p.fleet.advance(min(p.fleet.next(), p.horizon()))
+		}
+		if most != p.users || len(p.requests) != 100 {
+			t.Errorf("%d of the wave for each user: at most %d in flight and %d requests, want %d and 100", each, most, len(p.requests), p.users)
+		}
+		return p.waved
+	}
+	for each, want := range map[int]int64{0: 8, 1: 8, 3: 24} {
+		if got := waved(each); got != want {
+			t.Errorf("%d of the wave for each user: %d were sent, want %d", each, got, want)
+		}
+	}
+}
+
 func TestAHealthyTwinHasNothingWrong(t *testing.T) {
 	s := loaded(2, dead(1))
 	s.Load.SendsPerSecond, s.Load.ClientLag = 3, 5

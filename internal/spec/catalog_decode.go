@@ -108,9 +108,11 @@ func (d *document) checkEntry(at string, e CatalogEntry) {
 		case !variableName.MatchString(v.Name):
 			d.wrong(name, quote(v.Name)+" is no variable's name", "letters, digits and underscores, no digit first")
 		case slices.Contains(shellOnly(), v.Name):
-			d.wrong(name, v.Name+" is not for a catalog to set", "take it out, and set it in the shell that runs aicr")
+			notForCatalogs(d, name, v.Name)
 		case seen[v.Name]:
 			d.wrong(name, v.Name+" is there twice", "")
+		case e.Name == InferencePerf:
+			d.checkKnob(element(join(at, "env"), i), v)
 		}
 		seen[v.Name] = true
 	}

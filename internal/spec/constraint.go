@@ -68,7 +68,7 @@ func (e expression) fits(name string, kind factKind) *expressionMistake {
 				return mistaken(`write it as ">= 8"`, "%s is a number, and %s is none", name, quote(t.text))
 			case hasUnit && (kind == numberFact || kind == versionFact):
 				return mistaken("leave it out", "%s has no unit", name)
-			case kind == versionFact && t.orders() && t.version == nil:
+			case kind == versionFact && t.version == nil:
 				return mistaken(`write it as ">= 1.34.1"`, "%s is a version, and %s is none", name, quote(t.text))
 			}
 		}
@@ -108,7 +108,8 @@ func hold(c RecipeConstraint, path string, s *Snapshot) Held {
 	}
 	h.Value = fact.Value.String()
 	wanted, _ := parseExpression(string(c.Value), c.Unit)
-	switch met, err := wanted.holds(fact.Value); {
+	kind, _, _ := factAt(path)
+	switch met, err := wanted.holds(kind, fact.Value); {
 	case err != nil:
 		h.Reason = fmt.Sprintf("%s cannot be held against %s: %v", path, h.Want, err)
 	case met:

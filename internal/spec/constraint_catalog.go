@@ -146,9 +146,35 @@ func factAt(path string) (kind factKind, mistake, hint string) {
 	} else if !in.open && len(in.keys) == 0 {
 		return plainFact, group + " is a list", fmt.Sprintf("choose one of its items, as %s[0].%s", group, p.Key)
 	}
+	if in.open {
+		return openFactKind(p), "", ""
+	}
 	kind, known := in.keys[p.Key]
-	if !in.open && !known {
+	if !known {
 		return plainFact, fmt.Sprintf("%s has no %s", group, quote(p.Key)), meant(p.Key, slices.Sorted(maps.Keys(in.keys)), "it has")
 	}
 	return kind, "", ""
+}
+
+// openFactKind is the kind of a fact of which any key is possible: the few that can
+// only be versions are told by their names. A label is none of them: its value names
+// the nodes too.
+func openFactKind(p FactPath) factKind {
+	isVersion := false
+	switch p.Type + "." + p.Subtype {
+	case "OS.release":
+		isVersion = p.Key == "VERSION_ID"
+	case "OS.sysctl":
+		isVersion = strings.HasSuffix(p.Key, "osrelease")
+	case "K8s.policy":
+		isVersion = p.Key == "version" || strings.HasSuffix(p.Key, ".version")
+	case "K8s.dynamo-runtime":
+		isVersion = p.Key == "version"
+	case "K8s.dra", "GPU.hardware", "GPU.smi":
+		isVersion = p.Key == "driver-version" || p.Key == "cuda-version"
+	}
+	if isVersion {
+		return versionFact
+	}
+	return plainFact
 }

@@ -84,6 +84,9 @@ func splitTerms(clause string) []string {
 }
 
 func parseTerm(text, unit string) (term, *expressionMistake) {
+	if sign, near := foreignComparator(text); sign != "" {
+		return term{}, mistaken(meantComparator(near), "%s is no comparator", quote(sign))
+	}
 	end := 0
 	for end < len(text) && strings.IndexByte(comparatorSigns, text[end]) >= 0 {
 		end++
@@ -121,7 +124,27 @@ func parseTerm(text, unit string) (term, *expressionMistake) {
 	return t, nil
 }
 
+// foreignComparator finds a comparator with a sign that only looks like one, and gives
+// it in plain signs too. Without it, a bare text would be wanted.
+func foreignComparator(text string) (written, plain string) {
+	foreign := map[rune]string{'≥': ">=", '⩾': ">=", '≧': ">=", '≤': "<=", '⩽': "<=", '≦': "<=", '≠': "!=", '＞': ">", '＜': "<", '＝': "=", '！': "!", '～': "~"}
+	isSign := func(r rune) bool { return foreign[r] != "" || strings.ContainsRune(comparatorSigns, r) }
+	at := strings.IndexFunc(text, func(r rune) bool { return foreign[r] != "" })
+	if at < 0 {
+		return "", ""
+	}
+	at = len(strings.TrimRightFunc(text[:at], isSign))
+	written = text[at : len(text)-len(strings.TrimLeftFunc(text[at:], isSign))]
+	for _, r := range written {
+		plain += cmp.Or(foreign[r], string(r))
+	}
+	return written, plain
+}
+
 func meantComparator(written string) string {
+	if slices.Contains(comparators(), written) {
+		return fmt.Sprintf("did you mean %s?", written)
+	}
 	slips := map[string]string{"=": "==", "=>": ">=", "=<": "<=", "===": "==", "!": "!=", "!==": "!=", "<>": "!=", "><": "!=", "=!": "!=", ">==": ">=", "<==": "<=", ">>": ">", "<<": "<", "~>": ">=", "^": ">=", "~": ">="}
 	if near, ok := slips[written]; ok {
 		return fmt.Sprintf("did you mean %s?", near)
@@ -131,12 +154,15 @@ func meantComparator(written string) string {
 
 // holds holds a fact against every alternative. A term that cannot be held is an
 // error, though another alternative may hold.
-func (e expression) holds(fact Scalar) (bool, error) {
+func (e expression) holds(kind factKind, fact Scalar) (bool, error) {
+	if err := kind.readable(fact); err != nil {
+		return false, err
+	}
 	met := false
 	for _, terms := range e {
 		all := true
 		for _, t := range terms {
-			ok, err := t.holds(fact)
+			ok, err := t.holds(kind, fact)
 			if err != nil {
 				return false, err
 			}
@@ -147,7 +173,37 @@ func (e expression) holds(fact Scalar) (bool, error) {
 	return met, nil
 }
 
-func (t term) holds(fact Scalar) (bool, error) {
+// readable says whether a fact's value is one of its kind. One that is not cannot be
+// told from what is wanted, and so is neither it nor something else.
+func (k factKind) readable(fact Scalar) error {
+	text := strings.TrimSpace(fact.String())
+	switch k {
+	case plainFact:
+	case boolFact:
+		if text != "true" && text != "false" {
+			return fmt.Errorf("it is %s, which is neither true nor false", quote(text))
+		}
+	case versionFact: // by its text: 1.10 is no 1.1, though it be written without quotes
+		if _, err := ParseReleaseVersion(text); err != nil {
+			return fmt.Errorf("it is %s, which is no version", quote(text))
+		}
+	case numberFact:
+		if _, isNumber := fact.Float(); isNumber {
+			return nil
+		}
+		switch m, _, isNumber := readMeasure(text); {
+		case !isNumber:
+			return fmt.Errorf("it is %s, which is no number", quote(text))
+		case m.unit != "":
+			return fmt.Errorf("it is %s, and it has no unit", quote(text))
+		}
+	}
+	return nil
+}
+
+// holds compares as numbers what is known to be one. Of the rest a number may well be a
+// version without quotes, and two that can be versions are compared as such.
+func (t term) holds(kind factKind, fact Scalar) (bool, error) {
 	if t.number != nil && t.number.unit != "" {
 		there, err := inUnit(fact, t.number.unit)
 		if err != nil {
@@ -156,7 +212,12 @@ func (t term) holds(fact Scalar) (bool, error) {
 		return decided(t.comparator, cmp.Compare(there, t.number.value)), nil
 	}
 	text := strings.TrimSpace(fact.String())
+	version, noVersion := ParseReleaseVersion(text)
+	areVersions := kind != numberFact && noVersion == nil && t.version != nil
 	if t.comparator == "" {
+		if areVersions && (kind == versionFact || version.Compare(*t.version) != 0) {
+			return text == t.text, nil
+		}
 		return text == t.text || fact.canonical() == t.text, nil
 	}
 	if _, isBool := fact.Bool(); isBool {
@@ -168,14 +229,14 @@ func (t term) holds(fact Scalar) (bool, error) {
 		}
 		return decided(t.comparator, cmp.Compare(text, t.text)), nil
 	}
+	if areVersions {
+		if t.orders() {
+			return decided(t.comparator, version.compareAsFarAs(*t.version)), nil
+		}
+		return decided(t.comparator, version.Compare(*t.version)), nil
+	}
 	if there, isNumber := fact.Float(); isNumber && t.number != nil {
 		return decided(t.comparator, cmp.Compare(there, t.number.value)), nil
-	}
-	if there, err := ParseReleaseVersion(text); err == nil && t.version != nil {
-		if t.orders() {
-			return decided(t.comparator, there.compareAsFarAs(*t.version)), nil
-		}
-		return decided(t.comparator, there.Compare(*t.version)), nil
 	}
 	there, _, isMeasure := readMeasure(text)
 	if isMeasure && t.number != nil {

@@ -68,7 +68,9 @@ func TestEveryComparatorHoldsForEveryKindOfFact(t *testing.T) {
 		{8, "8", "", met},
 		{8.0, "8", "", met},
 		{8, "9", "", not},
-		{0.9, ">= 0.85", "", met}, // as versions it would not
+		{0.9, ">= 0.85", "", not}, // a number that may be a version is one
+		{1.9, ">= 1.10", "", not},
+		{1.9, "<= 1.10", "", met},
 		{-1, ">= 0", "", not},
 		{-1, ">= -1", "", met},
 		{8, ">= v1.2.3", "", met}, // a whole number may be a version
@@ -228,6 +230,28 @@ func TestWhatIsWrongWithAConstraintIsSaidBeforeThereIsASnapshot(t *testing.T) {
 		{name: FactServerVersion, value: ">= 1.34", unit: "ms", text: "has no unit"},
 		{name: FactServerVersion, value: ">= 1e3", text: "is a version"},
 
+		// A version that is none is not a text to wait for.
+		{name: FactServerVersion, value: "≥ 1.32", text: `"≥" is no comparator`, hint: "did you mean >=?"},
+		{name: FactServerVersion, value: "＞= 1.32", text: `"＞=" is no comparator`, hint: "did you mean >=?"},
+		{name: FactServerVersion, value: ">＝ 1.32", text: `">＝" is no comparator`, hint: "did you mean >=?"},
+		{name: FactServerVersion, value: "≤1.32", text: `"≤" is no comparator`, hint: "did you mean <=?"},
+		{name: FactServerVersion, value: "≠ 1.32", text: `"≠" is no comparator`, hint: "did you mean !=?"},
+		{name: FactServerVersion, value: "＝ 1.32", text: `"＝" is no comparator`, hint: "did you mean ==?"},
+		{name: FactServerVersion, value: ">= 1.32 ＜ 2", text: `"＜" is no comparator`, hint: "did you mean <?"},
+		{name: openFact, value: "≥ 1.32", text: `"≥" is no comparator`, hint: "did you mean >=?"},
+		{name: FactGPUCount, value: "≥ 8", text: `"≥" is no comparator`, hint: "did you mean >=?"},
+		{name: FactServerVersion, value: ">= v1.32-", text: "is no version", hint: ""},
+		{name: FactServerVersion, value: "v1.32-", text: "is a version", hint: `write it as ">= 1.34.1"`},
+		{name: FactServerVersion, value: "at least 1.32", text: "is a version", hint: `write it as ">= 1.34.1"`},
+		{name: FactServerVersion, value: "1.32 || newest", text: "is a version", hint: `write it as ">= 1.34.1"`},
+		{name: FactServerVersion, value: "1e3", text: "is a version"},
+		{name: FactServerVersion, value: "== junk", text: "is a version"},
+		{name: FactServerVersion, value: "!= junk", text: "is a version"},
+		{name: FactDynamoChart, value: "dynamo-platform-1.2.3", text: "is a version"},
+		{name: "OS.release.VERSION_ID", value: "noble", text: "is a version"},
+		{name: "OS.sysctl./proc/sys/kernel/osrelease", value: "!= aws", text: "is a version"},
+		{name: "GPU.smi.driver-version", value: "new", text: "is a version"},
+
 		{name: PathGPUNodesLabel, value: ">= 1", text: "takes no comparator", hint: "key=value"},
 		{name: PathGPUNodesLabel, value: "!= a", text: "takes no comparator"},
 		{name: PathGPUNodesLabel, value: "a", text: "neither key=value nor !key"},
@@ -268,20 +292,24 @@ func TestWhatUpstreamsRecipesWantIsNoMistake(t *testing.T) {
 		"K8s.aks-gpu-pools.gpu-driver":         "None",
 		"K8s.slinky-slurm.detected":            "true",
 		"K8s.slinky-slurm[id=nodeset/slurm/slinky-slurm-worker-slinky].partition-enabled": "true",
-		"K8s.policy.driver.version":                 ">= 580.82.07",
-		"K8s.image.gpu-operator":                    "== v25.10.0",
-		"SystemD.containerd.service.ActiveState":    "active",
-		"NetworkTopology.pfs[rail=3].pciAddress":    "0000:03:00.0",
-		"NetworkTopology.pfs[0].rail":               "0",
-		"NodeTopology.label.nvidia.com/gpu.present": "true|a,b",
-		"NodeTopology.gpu-nodes.label":              "!cloud.google.com/gke-gpu-driver-version",
-		"NodeTopology.summary.node-count":           ">= 2",
-		"NodeTopology.nodes[name=a.b].gpu-count":    ">= 8",
-		FactGraphCRD:                                "v1alpha1,v1beta1",
-		FactDynamoChart:                             ">= 1.4 < 2",
-		FactDRAAPI:                                  ">= v1beta1",
-		"K8s.storage-classes.default":               "gp3",
-		"K8s.storage-classes[name=gp3].default":     "true",
+		"K8s.policy.driver.version":                              ">= 580.82.07",
+		"K8s.image.gpu-operator":                                 "== v25.10.0",
+		"SystemD.containerd.service.ActiveState":                 "active",
+		"NetworkTopology.pfs[rail=3].pciAddress":                 "0000:03:00.0",
+		"NetworkTopology.pfs[0].rail":                            "0",
+		"NodeTopology.label.nvidia.com/gpu.present":              "true|a,b",
+		"NodeTopology.gpu-nodes.label":                           "!cloud.google.com/gke-gpu-driver-version",
+		"NodeTopology.summary.node-count":                        ">= 2",
+		"NodeTopology.nodes[name=a.b].gpu-count":                 ">= 8",
+		FactGraphCRD:                                             "v1alpha1,v1beta1",
+		FactDynamoChart:                                          ">= 1.4 < 2",
+		FactDRAAPI:                                               ">= v1beta1",
+		"K8s.storage-classes.default":                            "gp3",
+		"K8s.server.goVersion":                                   "go1.24.6",
+		"NodeTopology.label.nvidia.com/cuda.driver-version.full": "580.95.05|a,b",
+		"OS.release.VERSION":                                     "24.04.3 LTS (Noble Numbat)",
+		"K8s.node.kernel-version":                                "6.12.46+",
+		"K8s.storage-classes[name=gp3].default":                  "true",
 	} {
 		if text, hint := ConstraintMistake(RecipeConstraint{Name: name, Value: Wanted(value)}); text != "" {
 			t.Errorf("%s %s: %s; %s", name, value, text, hint)
@@ -337,10 +365,144 @@ func TestABareNumberIsHeldAsItWasWrittenAndAsItIs(t *testing.T) {
 		is          HeldState
 	}{
 		{"OS.sysctl.a", "9e+07", HeldMet}, {"OS.sysctl.a", "90000000", HeldMet}, {"OS.sysctl.a", "9", HeldNotMet},
-		{"OS.sysctl.b", "24.10", HeldMet}, {"OS.sysctl.b", "24.1", HeldMet}, {"OS.sysctl.b", "24.01", HeldNotMet},
+		{"OS.sysctl.b", "24.10", HeldMet}, {"OS.sysctl.b", "24.1", HeldNotMet}, {"OS.sysctl.b", "24.01", HeldNotMet},
 	} {
 		if h := Hold(RecipeConstraint{Name: c.path, Value: Wanted(c.value)}, s); h.State != c.is {
 			t.Errorf("%s %s: %+v", c.path, c.value, h)
+		}
+	}
+}
+
+// snapshotSaying is a snapshot of one fact, written as it would be in a file.
+func snapshotSaying(t *testing.T, path, yaml string) *Snapshot {
+	t.Helper()
+	p, err := ParsePath(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := fmt.Sprintf("data: {%q: %s}", p.Key, yaml)
+	if p.Item != nil {
+		facts = fmt.Sprintf("items: [{%s}]", facts)
+	}
+	s, err := DecodeSnapshot(fmt.Appendf(nil, "measurements: [{type: %s, subtypes: [{subtype: %s, %s}]}]", p.Type, p.Subtype, facts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The facts that can only be versions, wherever they are found.
+func versionPaths() []string {
+	return []string{
+		FactServerVersion, "K8s.node.kubelet-version", "K8s.node.kernel-version", "K8s.node.container-runtime-version",
+		FactGPUOperator, "K8s.gpu-operator.chart", FactDynamoChart, "K8s.dynamo-platform.operator", FactDynamoRuntime, FactKAI, FactGrove, FactDCGM,
+		"K8s.dynamo-runtime[0].version", "K8s.dra[0].driver-version", "K8s.policy.driver.version",
+		"GPU.hardware.driver-version", "GPU.hardware.cuda-version", "GPU.hardware[0].driver-version", "GPU.smi.driver-version",
+		"OS.release.VERSION_ID", "OS.sysctl./proc/sys/kernel/osrelease", "NodeTopology.nodes[0].kernel-version", "NodeTopology.nodes[0].kubelet-version",
+	}
+}
+
+func TestAVersionIsHeldByItsTextWithAndWithoutQuotes(t *testing.T) {
+	const met, not, wrong = HeldMet, HeldNotMet, HeldError
+	for _, c := range []struct {
+		written, want string
+		is            HeldState
+	}{
+		{"1.4", ">= 1.32", not},
+		{"1.4", "< 1.32", met},
+		{"1.9", ">= 1.10", not},
+		{"1.10", "<= 1.9", not},
+		{"1.10", "> 1.9", met},
+		{"1.10", "== 1.1", not},
+		{"1.10", "!= 1.1", met},
+		{"1.10", "1.1", not},
+		{"1.10", "1.10", met},
+		{"9.6", ">= 9.10", not},
+		{"24.04", "24.04", met},
+		{"24.04", "24.4", not}, // bare is the text itself
+		{"24.04", "== 24.4", met},
+		{"24.0", "24", not},
+		{"1.32", "1.32", met},
+		{"1.320", ">= 1.33", met},
+		{"2", ">= 1.32", met},
+		{"1.32.4", ">= 1.32", met},
+		{"v1.34.3-gke.1318000", ">= 1.34.3-gke.1318000 < 1.35.0 || >= 1.35.0-gke.2745000", met},
+
+		// What is no version is neither another nor none.
+		{"1e3", ">= 1.32", wrong},
+		{"1e3", "1000", wrong},
+		{"0x7fff", ">= 1.32", wrong},
+		{"0x7fff", "!= 1.32", wrong},
+		{"1_000", ">= 1.32", wrong},
+		{"-1", "< 1.32", wrong},
+		{".5", "< 1.32", wrong},
+		{"junk", ">= 1.32", wrong},
+		{"junk", "!= 1.33", wrong},
+		{"junk", "== 1.33", wrong},
+		{"junk", "1.33", wrong},
+		{`""`, "!= 1.33", wrong},
+		{`""`, "1.33", wrong},
+		{"true", "!= 1.33", wrong},
+		{"1.33-", "!= 1.34", wrong},
+		{"sha256:00", "!= 1.33", wrong},
+	} {
+		for _, path := range versionPaths() {
+			for _, written := range []string{c.written, `"` + strings.Trim(c.written, `"`) + `"`} {
+				h := Hold(RecipeConstraint{Name: path, Value: Wanted(c.want)}, snapshotSaying(t, path, written))
+				if h.State != c.is {
+					t.Errorf("%s: %s %s is %s (%s), want %s", path, written, c.want, h.State, h.Reason, c.is)
+				}
+				if c.is == wrong && !strings.Contains(h.Reason, "which is no version") {
+					t.Errorf("%s: %s %s for the reason %q", path, written, c.want, h.Reason)
+				}
+			}
+		}
+	}
+}
+
+func TestAValueThatIsNoneOfItsKindCannotBeHeld(t *testing.T) {
+	const met, not, wrong = HeldMet, HeldNotMet, HeldError
+	for _, c := range []struct {
+		path, written, want string
+		is                  HeldState
+		reason              string
+	}{
+		{FactGPUCount, "x", "!= 8", wrong, `"x", which is no number`},
+		{FactGPUCount, "x", "8", wrong, "which is no number"},
+		{FactGPUCount, "x", ">= 8", wrong, "which is no number"},
+		{FactGPUCount, `""`, "!= 8", wrong, "which is no number"},
+		{FactGPUCount, "true", "!= 8", wrong, "which is no number"},
+		{FactGPUCount, "1.2.3", "!= 8", wrong, "which is no number"},
+		{FactGPUCount, "8 GB/s", "!= 8", wrong, "has no unit"},
+		{FactGPUCount, "8 GB/s", "8", wrong, "has no unit"},
+		{FactGPUCount, "8", "!= 8", not, ""},
+		{FactGPUCount, `"8"`, "!= 8", not, ""},
+		{FactGPUCount, `"8"`, ">= 8", met, ""},
+		{FactGPUCount, "0x10", ">= 16", met, ""},
+		// What is known to be a number is no version.
+		{"GPU.hardware.gpu-memory-mib", "0.9", ">= 0.85", met, ""},
+		{"GPU.hardware.gpu-memory-mib", `"0.9"`, ">= 0.85", met, ""},
+		{"GPU.hardware.gpu-memory-mib", "8.5", "<= 8", not, ""},
+		{"GPU.hardware.gpu-memory-mib", "8.10", "8.1", met, ""},
+
+		{"GPU.hardware.gpu-present", "maybe", "!= false", wrong, `"maybe", which is neither true nor false`},
+		{"GPU.hardware.gpu-present", "maybe", "true", wrong, "neither true nor false"},
+		{"GPU.hardware.gpu-present", `""`, "!= false", wrong, "neither true nor false"},
+		{"GPU.hardware.gpu-present", "1", "!= false", wrong, "neither true nor false"},
+		{"GPU.hardware.gpu-present", "true", "!= false", met, ""},
+		{"GPU.hardware.gpu-present", `"true"`, "!= false", met, ""},
+		{"GPU.hardware.gpu-present", "false", "!= false", not, ""},
+
+		// Of a fact whose kind is not known, any text is another.
+		{"K8s.image.gpu-operator", "latest", "!= v25.10.0", met, ""},
+		{"K8s.image.gpu-operator", "25.10", ">= 25.9", met, ""},
+		{"K8s.image.gpu-operator", "25.9", ">= 25.10", not, ""},
+		{"OS.sysctl.a", "1e3", ">= 5", met, ""},
+		{"OS.sysctl.a", "0x7fff", ">= 40000", not, ""},
+	} {
+		h := Hold(RecipeConstraint{Name: c.path, Value: Wanted(c.want)}, snapshotSaying(t, c.path, c.written))
+		if h.State != c.is || !strings.Contains(h.Reason, c.reason) {
+			t.Errorf("%s: %s %s is %s (%s), want %s (%s)", c.path, c.written, c.want, h.State, h.Reason, c.is, c.reason)
 		}
 	}
 }

@@ -59,10 +59,19 @@ type OperatingPoint struct {
 	RequestTimeout float64 `json:"request_timeout_s,omitempty"`
 
 	// Requests, when not 0, ends an episode by count instead of by time, and Wave
-	// sends a request of each user first and waits for all of them: what the
-	// published gate does.
-	Requests int  `json:"requests,omitempty"`
-	Wave     bool `json:"wave,omitempty"`
+	// sends a request of each user first, or as many of each as WavePerUser says, and
+	// waits for all of them: what the published gate does.
+	Requests    int  `json:"requests,omitempty"`
+	Wave        bool `json:"wave,omitempty"`
+	WavePerUser int  `json:"wave_per_user,omitempty"` // 0 is one
+}
+
+// WaveRequests is how many requests are sent before those that count.
+func (p OperatingPoint) WaveRequests() int {
+	if !p.Wave {
+		return 0
+	}
+	return p.Concurrency * max(1, p.WavePerUser)
 }
 
 // RequestCounts counts how requests ended.

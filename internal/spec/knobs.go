@@ -83,10 +83,12 @@ func Knobs() []Knob {
 	}
 }
 
+var counted = regexp.MustCompile(`^[1-9][0-9]*$`)
+
 func countKnob(most int) knobKind {
 	return func(value string) (string, string) {
 		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > most || !digits.MatchString(value) {
+		if err != nil || n > most || !counted.MatchString(value) {
 			return fmt.Sprintf("%s is no whole number from 1 to %d", quote(value), most), "write the digits alone, as 128"
 		}
 		return "", ""
@@ -155,14 +157,31 @@ var (
 	tagName      = regexp.MustCompile(`^[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}$`)
 )
 
+const highestPort = 65535
+
 // registryKnob wants a host first: to those who pull, what has neither a dot nor a port
 // is an organisation of Docker Hub.
 func registryKnob(value string) (string, string) {
 	host, _, _ := strings.Cut(value, "/")
-	if registryName.MatchString(strings.TrimRight(value, "/")) && (strings.ContainsAny(host, ".:") || host == "localhost") {
-		return "", ""
+	_, port, hasPort := strings.Cut(host, ":")
+	number, _ := strconv.Atoi(port)
+	switch {
+	case strings.Contains(value, "@"):
+		return quote(unsigned(value)) + " has a user or a password in it", "write the registry alone, and log in to it where images are pulled"
+	case !registryName.MatchString(strings.TrimRight(value, "/")) || !strings.ContainsAny(host, ".:") && host != "localhost":
+		return quote(value) + " is no registry", "write it as registry.example.com/mirror, without https:// and without a tag"
+	case hasPort && (number < 1 || number > highestPort):
+		return fmt.Sprintf("%s has no port from 1 to %d", quote(value), highestPort), "write it as registry.example.com:5000/mirror"
 	}
-	return quote(value) + " is no registry", "write it as registry.example.com/mirror, without https:// and without a tag"
+	return "", ""
+}
+
+// unsigned is an address without who signs in to it: a password may be there.
+func unsigned(address string) string {
+	if at := strings.LastIndex(address, "@"); at >= 0 {
+		return hiddenValue + address[at:]
+	}
+	return address
 }
 
 func tagKnob(value string) (string, string) {
@@ -212,9 +231,7 @@ func ReadKnobs(shell func(string) (string, bool), c *Catalog) KnobValues {
 		env = perf.Env
 	}
 	var all KnobValues
-	names := []string{}
 	for _, k := range Knobs() {
-		names = append(names, k.Name)
 		v := KnobValue{Knob: k, Value: k.Default, From: KnobFromDefault}
 		for _, e := range env {
 			if e.Name == k.Name && e.Value != "" {
@@ -229,21 +246,64 @@ func ReadKnobs(shell func(string) (string, bool), c *Catalog) KnobValues {
 		if v.From != KnobFromDefault && v.Wrong == "" {
 			v.Wrong, v.Hint = k.kind(v.Value)
 		}
-		if k.Secret && v.From != KnobFromDefault {
+		switch {
+		case v.From == KnobFromDefault:
+		case k.Secret:
 			v.Value = hiddenValue
+		case k.Name == KnobRegistry:
+			v.Value = unsigned(v.Value)
 		}
 		all = append(all, v)
 	}
 	for _, e := range env {
-		if strings.HasPrefix(e.Name, KnobPrefix) && !slices.Contains(names, e.Name) {
-			hint := ""
-			if near, ok := Nearest(e.Name, names); ok {
-				hint = fmt.Sprintf("did you mean %s?", near)
-			}
-			all = append(all, KnobValue{Knob: Knob{Name: e.Name}, Value: e.Value, From: KnobFromCatalog, Wrong: "no check listens to it", Hint: hint})
+		if text, hint := unheardKnob(e.Name); text != "" {
+			all = append(all, KnobValue{Knob: Knob{Name: e.Name}, Value: e.Value, From: KnobFromCatalog, Wrong: text, Hint: hint})
 		}
 	}
 	return all
+}
+
+// unheardKnob says that a name is of the knobs' kind and none of them; "": it is one of
+// them, or of another kind.
+func unheardKnob(name string) (text, hint string) {
+	if !strings.HasPrefix(name, KnobPrefix) {
+		return "", ""
+	}
+	var known []string
+	for _, k := range Knobs() {
+		if k.Name == name {
+			return "", ""
+		}
+		known = append(known, k.Name)
+	}
+	if near, ok := Nearest(name, known); ok {
+		return "no check listens to it", fmt.Sprintf("did you mean %s?", near)
+	}
+	return "no check listens to it", "'aicr env' lists those that there are"
+}
+
+// checkKnob notes what is wrong with a variable of a catalog that inference-perf listens
+// to, or was meant to.
+func (d *document) checkKnob(at string, v EnvVar) {
+	name, value := join(at, "name"), join(at, "value")
+	if text, hint := unheardKnob(v.Name); text != "" {
+		d.wrong(name, v.Name+": "+text, hint)
+	}
+	for _, k := range Knobs() {
+		switch {
+		case k.Name != v.Name:
+		case k.Shell:
+			notForCatalogs(d, name, v.Name)
+		case v.Value != "" && d.sound(value):
+			if text, hint := k.kind(v.Value); text != "" {
+				d.wrong(value, k.Name+": "+text, hint)
+			}
+		}
+	}
+}
+
+func notForCatalogs(d *document, path, name string) {
+	d.wrong(path, name+" is not for a catalog to set", "take it out, and set it in the shell that runs aicr")
 }
 
 // Said is the value of a knob that somebody set, and who. One that is malformed is not.

@@ -1,6 +1,8 @@
 package spec_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -69,7 +71,7 @@ func TestAKnobTakesAndRefuses(t *testing.T) {
 		spec.KnobCacheSize:     {"100Gi", "200G", "1.5Ti", "off", "0", "none", "disabled", "OFF"},
 		spec.KnobCacheClass:    {"gp3", "standard-rwo"},
 		spec.KnobNoCleanup:     {"1", "true", "0", "false"},
-		spec.KnobRegistry:      {"registry.example.com", "localhost:5001", "registry.example.com:5000/mirror/nvidia", "localhost/x", "mirror.example/gpu/"},
+		spec.KnobRegistry:      {"registry.example.com", "localhost:5001", "localhost:65535", "registry.example.com:5000/mirror/nvidia", "localhost/x", "mirror.example/gpu/"},
 		spec.KnobTag:           {"v1.2.3", "sha-abcdef0"},
 		spec.KnobToken:         {"a-token"},
 		spec.KnobCacheTypes:    {"pd-ssd,hyperdisk-balanced"},
@@ -77,8 +79,8 @@ func TestAKnobTakesAndRefuses(t *testing.T) {
 		spec.KnobHealthTimeout: {"5m"},
 	}
 	bad := map[string][]string{
-		spec.KnobConcurrency:   {"0", "-1", "1.5", "12x", "1e3", " 5", "1000001", "many"},
-		spec.KnobWarmup:        {"0", "none"},
+		spec.KnobConcurrency:   {"0", "-1", "1.5", "12x", "1e3", " 5", "1000001", "many", "+5", "007"},
+		spec.KnobWarmup:        {"0", "none", "+3"},
 		spec.KnobMinRequests:   {"0", "1k"},
 		spec.KnobRequests:      {"0"},
 		spec.KnobInputTokens:   {"0", "128 "},
@@ -90,7 +92,7 @@ func TestAKnobTakesAndRefuses(t *testing.T) {
 		spec.KnobCacheSize:     {"100GB", "0Gi", "-1Gi", "big", "no", "1 Gi"},
 		spec.KnobCacheClass:    {"GP3", "a b", "-x"},
 		spec.KnobNoCleanup:     {"yes", "keep"},
-		spec.KnobRegistry:      {"https://registry.example.com", "a b", "registry.example.com/x:tag", "/x", "mirror", "mirror/gpu"},
+		spec.KnobRegistry:      {"https://registry.example.com", "a b", "registry.example.com/x:tag", "/x", "mirror", "mirror/gpu", "registry.example.com:99999", "registry.example.com:0/x", "localhost:65536", "user:pw@registry.example.com/x"},
 		spec.KnobTag:           {"a/b", "-x", strings.Repeat("x", 129)},
 		spec.KnobToken:         {"a token", "token\n"},
 	}
@@ -178,6 +180,26 @@ func TestASecretIsInNoValue(t *testing.T) {
 				t.Errorf("%s: %q", v.Name, text)
 			}
 		}
+	}
+}
+
+func TestWhoSignsInToARegistryIsInNoValue(t *testing.T) {
+	for _, registry := range []string{"user:SECRET@registry.example/x", "https://user:SECRET@registry.example/x", "user:SEC@RET@registry.example/x", "SECRET@"} {
+		v := knob(t, spec.ReadKnobs(inShell(spec.KnobRegistry, registry), nil), spec.KnobRegistry)
+		if text := v.Value + v.Wrong + v.Hint; v.Wrong == "" || strings.Contains(text, "SEC") || strings.Contains(text, "RET") || strings.Contains(text, "user:") || !strings.HasPrefix(v.Value, "(hidden)@") {
+			t.Errorf("%q: %q", registry, text)
+		}
+	}
+}
+
+func TestACatalogIsHeldAgainstTheKnobsOfItsOwnCheckAlone(t *testing.T) {
+	const of = "validators: [{name: %s, phase: performance, env: [{name: AICR_INFERENCE_PERF_MODLE, value: x}, {name: AICR_INFERENCE_PERF_MIN_REQUESTS, value: 1k}, {name: AICR_VALIDATOR_IMAGE_TAG, value: v1}]}]"
+	if _, err := spec.DecodeCatalog(fmt.Appendf(nil, of, "another-check")); err != nil {
+		t.Error(err)
+	}
+	_, err := spec.DecodeCatalog(fmt.Appendf(nil, of, spec.InferencePerf))
+	if all, _ := errors.AsType[spec.Mistakes](err); len(all) != 3 {
+		t.Errorf("%v, want three mistakes", err)
 	}
 }
 

@@ -147,6 +147,10 @@ func (d *document) checkPoint(path string, p OperatingPoint) {
 	d.within(in("input_tokens"), p.InputTokens, 0, mostTokens)
 	d.within(in("output_tokens"), p.OutputTokens, 0, mostTokens)
 	d.within(in("requests"), p.Requests, 0, mostCounted)
+	d.within(in("wave_per_user"), p.WavePerUser, 0, mostCounted)
+	if d.sound(in("wave"), in("wave_per_user")) && p.WavePerUser > 0 && !p.Wave {
+		d.wrong(in("wave_per_user"), "there is no wave", "write wave: true, or leave it out")
+	}
 	d.between(in("ramp_s"), p.RampS, 0, day)
 	d.between(in("duration_s"), p.DurationS, 0, day)
 	d.between(in("sentinel_rate"), p.SentinelRate, 0, mostSends)

@@ -39,7 +39,7 @@ func somePlan(t testing.TB) *spec.Plan {
 			{Name: "dra-support", Phase: spec.PhaseConformance, Why: "the recipe does not ask for it"}},
 		Readiness: []spec.Held{{Name: "K8s.server.version", Want: ">= 1.34", Value: "v1.34.1", State: spec.HeldMet},
 			{Name: "GPU.hardware.model", Want: "h100", State: spec.HeldError, Reason: "forbidden", Remediation: "ask", From: "recipe h100"}},
-		Creates: []spec.PlannedObject{{Kind: "Namespace", Name: "aicr-inference-perf-<8 hex>", Why: "everything is in it"}, {Kind: "Secret", Name: "aicr-hf-token", Namespace: "x", Why: "it is set"}},
+		Creates: []spec.PlannedObject{{Kind: "Namespace", Name: "aicr-inference-perf-<8 hex>", Why: "everything is in it"}, {Kind: "Secret", Name: "aicr-hf-token", Namespace: "x", Why: "it is set"}, {Kind: "Job", Name: "aicr-load", Namespace: "x", Image: "registry.example/aicr", Why: "loads it"}},
 		Unused:  []spec.Unused{{Path: "spec.validation.performance.timeout", Line: 7}},
 	}
 }
@@ -51,9 +51,12 @@ func TestAPlanIsReadAsItWasWritten(t *testing.T) {
 		p.Checks, p.Readiness, p.Creates, p.Unused = nil, nil, nil, nil
 	}
 	for name, change := range map[string]func(*spec.Plan){
-		"all of it":            func(*spec.Plan) {},
-		"the least":            minimal,
-		"a wave by count":      func(p *spec.Plan) { p.Point.Requests, p.Point.Wave, p.Point.DurationS = 16384, true, 0 },
+		"all of it":       func(*spec.Plan) {},
+		"the least":       minimal,
+		"a wave by count": func(p *spec.Plan) { p.Point.Requests, p.Point.Wave, p.Point.DurationS = 16384, true, 0 },
+		"a longer wave": func(p *spec.Plan) {
+			p.Point.Requests, p.Point.Wave, p.Point.WavePerUser, p.Point.DurationS = 16384, true, 3, 0
+		},
 		"text that looks else": func(p *spec.Plan) { p.Inputs["x"] = spec.Input{Value: "yes", From: "1e3", Place: "2026-06-04"} },
 		"text of many lines": func(p *spec.Plan) {
 			p.Inputs["many lines"] = spec.Input{Value: " a\n\n b \n", From: "# no: comment", Place: "\u2028\x07"}
@@ -103,11 +106,13 @@ func TestAnyTextOfAnInputIsReadAsItWasWritten(t *testing.T) {
 
 func TestAPlanThatCannotBeReadIsNotWritten(t *testing.T) {
 	for name, change := range map[string]func(*spec.Plan){
-		"no number":     func(p *spec.Plan) { p.Thresholds.Sigma = math.NaN() },
-		"infinite":      func(p *spec.Plan) { p.Cost.WorstS = math.Inf(1) },
-		"no schema":     func(p *spec.Plan) { p.Schema = "" },
-		"no thresholds": func(p *spec.Plan) { p.Thresholds = spec.Thresholds{} },
-		"no load":       func(p *spec.Plan) { p.Point = spec.OperatingPoint{} },
+		"no number":        func(p *spec.Plan) { p.Thresholds.Sigma = math.NaN() },
+		"infinite":         func(p *spec.Plan) { p.Cost.WorstS = math.Inf(1) },
+		"no schema":        func(p *spec.Plan) { p.Schema = "" },
+		"no thresholds":    func(p *spec.Plan) { p.Thresholds = spec.Thresholds{} },
+		"no load":          func(p *spec.Plan) { p.Point = spec.OperatingPoint{} },
+		"more of no wave":  func(p *spec.Plan) { p.Point.WavePerUser = 3 },
+		"less than a wave": func(p *spec.Plan) { p.Point.Wave, p.Point.WavePerUser = true, -1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := somePlan(t)

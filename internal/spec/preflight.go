@@ -10,6 +10,7 @@ type Preflight struct {
 	Schema    string        `json:"schema"`
 	Verdict   State         `json:"verdict"` // PASS, FAIL or SKIP
 	Reason    string        `json:"reason"`
+	Notes     []string      `json:"notes,omitempty"` // what decides nothing, and is worth a look
 	Recipe    string        `json:"recipe"`
 	Snapshot  string        `json:"snapshot,omitempty"`
 	Readiness []Held        `json:"readiness"`
@@ -32,6 +33,8 @@ type CheckResult struct {
 	State    State  `json:"state"`
 	Reason   string `json:"reason"`
 	Held     []Held `json:"constraints,omitempty"` // what it was decided by
+
+	NeedsCluster bool `json:"needs_cluster,omitempty"` // nothing else can answer it
 }
 
 // Held is a constraint that was held against a snapshot.
@@ -71,5 +74,6 @@ type PlannedObject struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
+	Image     string `json:"image,omitempty"` // that is pulled for it
 	Why       string `json:"why"`
 }

@@ -13,6 +13,14 @@ type FactChange struct {
 	Path string `json:"path"`
 	Was  string `json:"was"`
 	Now  string `json:"now"`
+	// Item is what an item that came or went has beside its name, what matters most
+	// first. Was or Now has the same, in the order of the alphabet.
+	Item []string `json:"-"`
+}
+
+// Unknown reports whether a snapshot could not read the fact.
+func (c FactChange) Unknown() (was, now bool) {
+	return strings.HasPrefix(c.Was, isUnknown), strings.HasPrefix(c.Now, isUnknown)
 }
 
 // DiffSnapshots says what changed from one snapshot to another, by path. When and by
@@ -27,11 +35,11 @@ func DiffSnapshots(a, b *Snapshot) []FactChange {
 		for _, path := range unionKeys(before.facts, after.facts) {
 			x, y := before.at(path), after.at(path)
 			if x != y {
-				changes = append(changes, FactChange{path, x, y})
+				changes = append(changes, FactChange{Path: path, Was: x, Now: y})
 			}
 		}
 		if before.allUnknown != after.allUnknown && before.isEmpty() && after.isEmpty() {
-			changes = append(changes, FactChange{group + ".*", before.allUnknown, after.allUnknown})
+			changes = append(changes, FactChange{Path: group + ".*", Was: before.allUnknown, Now: after.allUnknown})
 		}
 	}
 	slices.SortFunc(changes, func(x, y FactChange) int { return strings.Compare(x.Path, y.Path) })
@@ -55,13 +63,12 @@ func diffItems(group string, before, after factGroup) []FactChange {
 		x, wasThere := before.items[called]
 		y, isThere := after.items[called]
 		if !wasThere || !isThere {
-			change := FactChange{path, itemText(x, before), itemText(y, after)}
-			changes = append(changes, change)
+			changes = append(changes, FactChange{path, itemText(x, before), itemText(y, after), telling(called, x, y)})
 			continue
 		}
 		for _, key := range unionKeys(x, y) {
 			if x[key] != y[key] {
-				changes = append(changes, FactChange{path + "." + key, x[key], y[key]})
+				changes = append(changes, FactChange{Path: path + "." + key, Was: x[key], Now: y[key]})
 			}
 		}
 	}
@@ -77,6 +84,28 @@ func itemText(item map[string]string, g factGroup) string {
 		parts = append(parts, key+"="+item[key])
 	}
 	return strings.Join(parts, " ")
+}
+
+// tellingFirst are the facts that one looks for in an item: what a node is worth, and
+// which version of a thing it is.
+func tellingFirst() []string {
+	return []string{"gpu-count", "gpu-product", "ready", "schedulable", "instance-type", "version", "image", "devices", "driver", "default", "provisioner", "node-count"}
+}
+
+// telling is what an item says beside what it is called, of whichever snapshot has it.
+func telling(called string, either ...map[string]string) []string {
+	var all []string
+	for _, item := range either {
+		keys := slices.Sorted(maps.Keys(item))
+		first := slices.DeleteFunc(tellingFirst(), func(key string) bool { _, ok := item[key]; return !ok })
+		rest := slices.DeleteFunc(keys, func(key string) bool { return slices.Contains(first, key) })
+		for _, key := range append(first, rest...) {
+			if text := key + "=" + item[key]; !slices.Contains(strings.Split(called, ","), text) {
+				all = append(all, text)
+			}
+		}
+	}
+	return all
 }
 
 func (g factGroup) at(path string) string {
@@ -137,7 +166,9 @@ func (sub *Subtype) flat(name string) factGroup {
 	return g
 }
 
-func unknownText(u Unknown) string { return "unknown: " + u.String() }
+const isUnknown = "unknown: "
+
+func unknownText(u Unknown) string { return isUnknown + u.String() }
 
 func inWords(s Scalar) string {
 	if s.String() == "" {

@@ -239,33 +239,33 @@ func TestWhatChangedBetweenSnapshotsIsSaidByPath(t *testing.T) {
 		{"how labels are written", same, func(s *Snapshot) { s.Subtype(TypeNodeTopology, "label").Items = nil }, []FactChange{}},
 		{"a number's writing", same, func(s *Snapshot) { s.Subtype(TypeGPU, "hardware").Data["gpu-count"] = NewScalar(8.0) }, []FactChange{}},
 		{"a value", same, func(s *Snapshot) { s.Subtype(TypeK8s, "dynamo-runtime").Data["version"] = NewScalar("0.9.0") },
-			[]FactChange{{"K8s.dynamo-runtime.version", served, "0.9.0"}}},
+			[]FactChange{{"K8s.dynamo-runtime.version", served, "0.9.0", nil}}},
 		{"a value that came", func(s *Snapshot) { delete(s.Subtype(TypeGPU, "hardware").Data, "model") }, same,
-			[]FactChange{{"GPU.hardware.model", "", "NVIDIA-H100-80GB-HBM3"}}},
+			[]FactChange{{"GPU.hardware.model", "", "NVIDIA-H100-80GB-HBM3", nil}}},
 		{"a value that went", same, func(s *Snapshot) { delete(s.Subtype(TypeGPU, "hardware").Data, "model") },
-			[]FactChange{{"GPU.hardware.model", "NVIDIA-H100-80GB-HBM3", ""}}},
+			[]FactChange{{"GPU.hardware.model", "NVIDIA-H100-80GB-HBM3", "", nil}}},
 		{"a value that is empty now", same, func(s *Snapshot) { s.Subtype(TypeGPU, "hardware").Data["model"] = NewScalar("") },
-			[]FactChange{{"GPU.hardware.model", "NVIDIA-H100-80GB-HBM3", `""`}}},
+			[]FactChange{{"GPU.hardware.model", "NVIDIA-H100-80GB-HBM3", `""`, nil}}},
 		{"known no more", same, func(s *Snapshot) {
 			sub := s.Subtype(TypeK8s, "grove")
 			delete(sub.Data, "version")
 			sub.Unknown = map[string]Unknown{"version": {ReasonTimedOut, ""}}
-		}, []FactChange{{"K8s.grove.version", "v0.1.0-alpha.6", "unknown: timed out"}}},
+		}, []FactChange{{"K8s.grove.version", "v0.1.0-alpha.6", "unknown: timed out", nil}}},
 		{"nothing known any more", same, func(s *Snapshot) {
 			sub := s.Subtype(TypeK8s, "server")
 			sub.Data, sub.Unknown = nil, map[string]Unknown{"*": {ReasonForbidden, "no"}}
-		}, []FactChange{{"K8s.server.platform", "linux/amd64", "unknown: forbidden (no)"}, {"K8s.server.version", "v1.34.1-eks-113cf36", "unknown: forbidden (no)"}}},
+		}, []FactChange{{"K8s.server.platform", "linux/amd64", "unknown: forbidden (no)", nil}, {"K8s.server.version", "v1.34.1-eks-113cf36", "unknown: forbidden (no)", nil}}},
 		{"unknown for another reason", func(s *Snapshot) {
 			sub := s.Subtype(TypeK8s, "server")
 			sub.Data, sub.Unknown = nil, map[string]Unknown{"*": {ReasonTimedOut, ""}}
 		}, func(s *Snapshot) {
 			sub := s.Subtype(TypeK8s, "server")
 			sub.Data, sub.Unknown = nil, map[string]Unknown{"*": {ReasonForbidden, ""}}
-		}, []FactChange{{"K8s.server.*", "unknown: timed out", "unknown: forbidden"}}},
+		}, []FactChange{{"K8s.server.*", "unknown: timed out", "unknown: forbidden", nil}}},
 		{"a node's GPUs", same, func(s *Snapshot) { (*node(s))[0].Data["gpu-allocatable"] = NewScalar(7) },
-			[]FactChange{{"NodeTopology.nodes[name=ip-10-0-1-17.ec2.internal].gpu-allocatable", "8", "7"}}},
+			[]FactChange{{"NodeTopology.nodes[name=ip-10-0-1-17.ec2.internal].gpu-allocatable", "8", "7", nil}}},
 		{"a node's kernel", same, func(s *Snapshot) { (*node(s))[0].Context["kernel-version"] = "6.9" },
-			[]FactChange{{"NodeTopology.nodes[name=ip-10-0-1-17.ec2.internal].kernel-version", "6.8.0-1021-aws", "6.9"}}},
+			[]FactChange{{"NodeTopology.nodes[name=ip-10-0-1-17.ec2.internal].kernel-version", "6.8.0-1021-aws", "6.9", nil}}},
 		{"a node that went", same, func(s *Snapshot) {
 			*node(s) = []FactItem{(*node(s))[0], {Context: Texts{"name": "new"}, Data: Facts{"gpu-count": NewScalar(0)}}, (*node(s))[2]}
 			(*node(s))[2].Context = Texts{"name": "ip-10-0-2-21.ec2.internal"}
@@ -274,7 +274,7 @@ func TestWhatChangedBetweenSnapshotsIsSaidByPath(t *testing.T) {
 		{"a label", same, func(s *Snapshot) {
 			s.Subtype(TypeNodeTopology, "label").Items[2].Context["value"] = "false"
 			s.Subtype(TypeNodeTopology, "label").Data[labelGPUPresent] = NewScalar("false|ip-10-0-1-17.ec2.internal")
-		}, []FactChange{{"NodeTopology.label.nvidia.com/gpu.present", "true|ip-10-0-1-17.ec2.internal", "false|ip-10-0-1-17.ec2.internal"}}},
+		}, []FactChange{{"NodeTopology.label.nvidia.com/gpu.present", "true|ip-10-0-1-17.ec2.internal", "false|ip-10-0-1-17.ec2.internal", nil}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := readSnapshot(t, "eks-h100.yaml"), readSnapshot(t, "eks-h100.yaml")
@@ -307,6 +307,14 @@ func TestANodeThatCameOrWentIsOneChange(t *testing.T) {
 	got := DiffSnapshots(a, b)
 	if len(got) != 1 || got[0].Path != "NodeTopology.nodes[name=ip-10-0-1-17.ec2.internal]" || !strings.Contains(got[0].Was, "gpu-count=8") || got[0].Now != "" {
 		t.Errorf("%v", got)
+	}
+	// It is told by what it is worth, and its name is not told twice.
+	want := "gpu-count=8 gpu-product=NVIDIA-H100-80GB-HBM3 ready=true schedulable=true instance-type=p5.48xlarge architecture=amd64"
+	if text := strings.Join(got[0].Item, " "); !strings.HasPrefix(text, want) || strings.Contains(text, "name=ip-") || len(got[0].Item) != 14 {
+		t.Errorf("%s", text)
+	}
+	if back := DiffSnapshots(b, a); !slices.Equal(back[0].Item, got[0].Item) {
+		t.Errorf("the other way round: %v", back[0].Item)
 	}
 	sub.Items, sub.Unknown = nil, map[string]Unknown{"*": {Reason: ReasonForbidden}}
 	for _, change := range DiffSnapshots(a, b) {

@@ -55,6 +55,9 @@ func ParseReleaseVersion(text string) (ReleaseVersion, error) {
 		v.parts[i], v.said = n, i+1
 	}
 	rest := shape[2]
+	if strings.HasSuffix(rest, "-") || strings.HasSuffix(rest, ".") {
+		return v, none // cut off
+	}
 	if build := ofGKE.FindStringSubmatch(rest); build != nil {
 		n, err := strconv.ParseUint(build[1], 10, 63)
 		if err != nil {

@@ -14,3 +14,14 @@ const (
 	madeUp  = "dynamo-platform-1.2.3"
 	since   = "Dynamo 1.4 refuses it"
 )
+
+// ports and slices of Go are no images.
+func ports(x []string, image string) string {
+	switch {
+	case len(x[1:2]) > 0:
+		return image[1:3]
+	}
+	address := "gpu-a:8000"
+	_ = address
+	return image
+}

@@ -1,0 +1,1 @@
+crane copy busybox:latest "$mirror/busybox"

@@ -1,0 +1,3 @@
+package planted
+
+var args = []string{"install", "x", "--version", "1.4.1"}

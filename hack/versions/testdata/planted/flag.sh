@@ -1,0 +1,1 @@
+helm upgrade --install x "$chart" --version="v3.1"

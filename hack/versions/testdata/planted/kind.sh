@@ -1,0 +1,1 @@
+kind load docker-image redis:7 --name test

@@ -1,0 +1,1 @@
+docker pull postgres:16
