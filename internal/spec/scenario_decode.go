@@ -63,6 +63,9 @@ func DecodeFaults(data []byte, s *Scenario) ([]Fault, error) {
 	if err := d.err(); err != nil {
 		return nil, err
 	}
+	if len(body.Faults) == 0 {
+		return nil, nil // none, however that was written
+	}
 	for i := range body.Faults {
 		body.Faults[i].complete()
 	}
