@@ -211,6 +211,11 @@ func preflightPhase(phase, stopped string, r *spec.Recipe, s *spec.Snapshot, c *
 		}
 		result.Checks = append(result.Checks, check)
 	}
+	for _, name := range declaredIn(r, phase) { // Names tells it with its place; who did not ask is not to be told that all is well
+		if e, ok := c.Named(name); !ok || e.Phase != phase {
+			result.Checks = append(result.Checks, spec.CheckResult{Name: name, Declared: true, State: spec.Fail, Reason: "the catalog has no such check in this phase"})
+		}
+	}
 	result.State, result.Reason = phaseState(result.Checks)
 	return result
 }

@@ -649,3 +649,19 @@ func TestARecipeForAnotherKindOfClusterIsNoted(t *testing.T) {
 		}
 	}
 }
+
+// A name that nobody knows is told before, with its place. Whoever did not look for that
+// gets no verdict in which the check is missing.
+func TestADeclaredCheckThatTheCatalogLacksFails(t *testing.T) {
+	for name, phases := range map[string]string{
+		"a misspelt one":       "conformance: {checks: [platform-helth]}",
+		"one of another phase": "conformance: {checks: [check-nvidia-smi]}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := checks.Preflight(paperRecipe(t, "gpu-operator dynamo-platform", phases), paperSnapshot(t, operator, crdServed, gpus), paperCatalog(), checks.PreflightOptions{})
+			if p.Verdict != spec.Fail || !strings.Contains(p.Reason, "the catalog has no such check") {
+				t.Errorf("%s: %s", p.Verdict, p.Reason)
+			}
+		})
+	}
+}
