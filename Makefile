@@ -8,6 +8,7 @@ FUZZTIME   ?= 4s
 TESTFLAGS  ?=
 BENCHFLAGS ?=
 INTEROPFLAGS ?=
+E2EFLAGS ?=
 ORACLEFLAGS ?=
 
 # Every fuzz target, as package:function. internal/arch checks that this list
@@ -33,7 +34,14 @@ FUZZ := \
 	internal/spec:FuzzVersions \
 	internal/spec:FuzzLineOf \
 	recipes:FuzzResolve \
+	internal/kube:FuzzObject \
+	internal/kube:FuzzLedger \
 	internal/judge:FuzzDamagedRun \
+	internal/checks/graph:FuzzAIPerfLog \
+	internal/checks/graph:FuzzArchive \
+	internal/checks/graph:FuzzChooseWords \
+	internal/checks/graph:FuzzKept \
+	internal/checks/graph:FuzzLoadMessage \
 	internal/sim/serve:FuzzRequestBody \
 	internal/observe:FuzzPage \
 	internal/observe:FuzzKubelet \
@@ -44,7 +52,7 @@ FUZZ := \
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit proof fuzz conformance interop interop-lock test-browser peers lint check-versions fmt docs schemas demo bench faithful oracle clean
+.PHONY: help build image sandbox test unit proof fuzz e2e conformance interop interop-lock test-browser peers lint check-versions fmt docs schemas demo bench faithful oracle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,11 +60,21 @@ help: ## list the targets
 build: ## build the one static binary, bin/aicr
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/aicr ./cmd/aicr
 
+image: ## build the container image of it, bin/aicr-image.tar: an OCI archive for amd64 and arm64, without a daemon
+	go run ./hack/image -o bin/aicr-image.tar -version '$(VERSION)' -commit '$(COMMIT)'
+
+sandbox: ## build bin/aicr-sandbox, a real Kubernetes whose pods are processes; the first time takes minutes
+	sandbox/build.sh bin .cache/sandbox
+
 test: unit proof fuzz ## vet, test, prove and fuzz everything: what must pass
 
 # The proofs measure time, so they run alone and without the race detector,
 # which would be measured as well. Everything else runs with it.
 PROOF := ./internal/load/proof ./internal/sim/proof ./internal/observe/proof ./internal/judge/proof ./internal/report/proof ./hack/faithful
+
+# What does one thing at a time has no races to find, and would be many times slower
+# for being watched. internal/arch checks that these start nothing beside themselves.
+SEQUENTIAL := ./hack/oracle ./hack/versions ./internal/arch ./internal/judge ./internal/report ./internal/report/layout ./internal/sim/scenarios ./internal/stats ./recipes
 
 # Whether -race works is tried, not guessed: it takes a compiler, its headers
 # and a platform that has it. Everything is compiled first. Then the packages that
@@ -66,12 +84,13 @@ MEASURES := /internal/(cli|checks|load|observe|sim/serve)
 
 unit: ## vet and test, with the race detector where there is a C compiler
 	go vet ./...
+	go test $(TESTFLAGS) $(SEQUENTIAL)
 	@race=-race; export CGO_ENABLED=1; \
 	if ! go list -race -export runtime/cgo >/dev/null 2>&1; then \
 		echo '*** NO C COMPILER: TESTING WITHOUT THE RACE DETECTOR ***' >&2; \
 		race=; export CGO_ENABLED=0; \
 	fi; \
-	packages=$$(go list ./... | grep -v -e '/proof$$' -e '/faithful$$' -e '/interop$$'); \
+	packages=$$(go list ./... | grep -v -e '/proof$$' -e '/faithful$$' -e '/interop$$' -e '/e2e$$' | grep -vxF "$$(go list $(SEQUENTIAL))"); \
 	echo "go test $$race $(TESTFLAGS) ./..."; \
 	go test $$race -run '^$$' $$packages >/dev/null 2>&1; \
 	go test $$race $(TESTFLAGS) $$(echo "$$packages" | grep -vE '$(MEASURES)') || exit 1; \
@@ -82,16 +101,16 @@ unit: ## vet and test, with the race detector where there is a C compiler
 
 proof: ## hold the engine against a known truth, the simulator against the engine and the reference
 	go test $(TESTFLAGS) -count 1 -p 1 $(PROOF)
+	go test $(TESTFLAGS) -count 1 -run '^TestTheKneeIsTheModels$$' ./internal/cli
 
-# go test passes when -fuzz matches nothing, so that has to be asked first. And it fails
-# when its time is up while it tries an input; only one that failed is a failure.
+# go test passes when -fuzz matches nothing; internal/arch checks that each target is
+# there. And it fails when its time is up while it tries an input; only one that failed
+# is a failure.
 fuzz: ## fuzz each target for FUZZTIME (4s)
 	@for target in $(FUZZ); do \
 		package=./$${target%:*}; name=$${target#*:}; \
-		go test -list "^$$name\$$" $$package | grep -qx "$$name" || \
-			{ echo "fuzz: no $$name in $$package" >&2; exit 1; }; \
 		echo "go test -fuzz $$name -fuzztime $(FUZZTIME) $$package"; \
-		out=$$(go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $$package 2>&1) && { echo "$$out"; continue; }; \
+		out=$$(go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$package 2>&1) && { echo "$$out"; continue; }; \
 		echo "$$out"; \
 		case "$$out" in \
 		*'Failing input'*) exit 1;; \
@@ -99,6 +118,10 @@ fuzz: ## fuzz each target for FUZZTIME (4s)
 		*) exit 1;; \
 		esac; \
 	done
+
+# E2EFLAGS go to go test, such as -run Healthy.
+e2e: build image sandbox ## prove inference-perf on a real control plane, whose pods are processes
+	test/e2e/run.sh $(E2EFLAGS)
 
 # The program is built by the test, which the test cache knows nothing of.
 conformance: ## hold aicr sim serve against the official OpenAI client
@@ -123,6 +146,7 @@ peers: ## install what the two above need, ahead of them
 
 lint: check-versions ## run the linters of .golangci.yml; the first time builds them, for minutes
 	$(LINT) run ./...
+	@test -z "$$(gofmt -l sandbox)" || { echo "gofmt: $$(gofmt -l sandbox)" >&2; exit 1; }
 
 check-versions: ## find versions that do not go together, and those that stand elsewhere than in recipes/versions.yaml
 	go run ./hack/versions

@@ -83,7 +83,7 @@ func saidBy(r *spec.Recipe) said {
 		s.add("component", c.Name, componentText(c))
 	}
 	v := r.Verdict()
-	for _, x := range [][2]string{{"profile", v.Profile}, {"stability", v.Stability}} {
+	for _, x := range [][2]string{{"profile", v.Profile}, {"stability", v.Stability}, {"noFreeGPUs", v.NoFreeGPUs}} {
 		if x[1] != "" {
 			s.add("verdict", x[0], x[1])
 		}

@@ -112,6 +112,7 @@ func Images(v *spec.Versions, b Build, o Overrides) ([]Image, error) {
 var (
 	releaseVersion = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+$`)
 	imageTag       = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+	pathPart       = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*$`) // of the OCI distribution specification
 	commitHash     = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 )
 
@@ -143,10 +144,28 @@ func parseImage(ref string) (imageParts, error) {
 		return imageParts{}, fmt.Errorf("%q is no image reference: %w", ref, err)
 	}
 	parts := imageParts{repository: strings.TrimSuffix(written, ":"+tag.TagStr()), tag: tag.TagStr(), digest: digest}
+	if _, err := repository(parts.repository); err != nil {
+		return imageParts{}, fmt.Errorf("%q is no image reference: %w", ref, err)
+	}
 	if hasDigest && parts.repository == written {
 		parts.tag = "" // none was written, and a digest needs none
 	}
 	return parts, nil
+}
+
+// repository reads a repository's name. The library takes any mix of the letters that a
+// path may have, "/" and "a//b" with them; a registry does not.
+func repository(written string) (name.Repository, error) {
+	r, err := name.NewRepository(written)
+	if err != nil {
+		return r, err
+	}
+	for part := range strings.SplitSeq(r.RepositoryStr(), "/") {
+		if !pathPart.MatchString(part) {
+			return r, fmt.Errorf("%q is no part of a repository's path: small letters and digits, with dots, dashes or underscores between them", part)
+		}
+	}
+	return r, nil
 }
 
 func (p imageParts) String() string {
@@ -170,7 +189,7 @@ func (p imageParts) moved(registry string) (imageParts, error) {
 	if strings.Contains(registry, "://") {
 		return p, fmt.Errorf("%s=%s: a registry has no scheme: write the host alone", spec.KnobRegistry, registry)
 	}
-	mirror, err := name.NewRepository(registry + "/x")
+	mirror, err := repository(registry + "/x")
 	if err != nil {
 		return p, fmt.Errorf("%s=%s: %w", spec.KnobRegistry, registry, err)
 	}
@@ -179,7 +198,7 @@ func (p imageParts) moved(registry string) (imageParts, error) {
 	if host, _, _ := strings.Cut(registry, "/"); mirror.RegistryStr() == name.DefaultRegistry && host != "docker.io" && host != name.DefaultRegistry {
 		return p, fmt.Errorf("%s=%s: %q is no registry's host: write host.domain or host:port before it", spec.KnobRegistry, registry, host)
 	}
-	from, err := name.NewRepository(p.repository)
+	from, err := repository(p.repository)
 	if err != nil {
 		return p, fmt.Errorf("%q is no repository: %w", p.repository, err)
 	}

@@ -66,6 +66,8 @@ func TestAnImageThatCannotBeResolvedIsAnError(t *testing.T) {
 	}{
 		"no reference":                     {ref: "", want: `"" is no image reference`},
 		"upper case":                       {ref: "registry.example/Org/tool", want: "is no image reference"},
+		"nothing but a slash":              {ref: "/", want: "is no image reference"},
+		"a part without letters":           {ref: "registry.example/org//tool", want: "is no image reference"},
 		"half a digest":                    {ref: "registry.example/org/tool@sha256:12", want: "is no image reference"},
 		"a tag that cannot be one":         {ref: ref, o: recipes.Overrides{Tag: "my branch"}, want: "AICR_VALIDATOR_IMAGE_TAG=my branch"},
 		"a tag that brings a digest":       {ref: ref, o: recipes.Overrides{Tag: "a@b"}, want: "AICR_VALIDATOR_IMAGE_TAG=a@b"},
@@ -124,7 +126,7 @@ func TestTwoImagesThatWouldBeOneInTheMirrorAreAnError(t *testing.T) {
 // The same variable is checked by aicr env and when images are resolved.
 func TestAMirrorIsOneToEveryCommand(t *testing.T) {
 	for _, registry := range []string{"mirror.example", "mirror.example:5000/gpu", "localhost/x", "localhost:5001", "docker.io/acme", "MIRROR.example/a", "mirror.example/gpu/",
-		"mirror", "mirror/gpu", "https://mirror.example", "mirror.example/UPPER", "mirror.example/x:tag", "a b", "/x"} {
+		"mirror", "mirror/gpu", "https://mirror.example", "mirror.example/UPPER", "mirror.example/x:tag", "mirror.example//x", "mirror.example/-x", "a b", "/x"} {
 		for _, k := range spec.ReadKnobs(func(name string) (string, bool) { return registry, name == spec.KnobRegistry }, nil) {
 			if k.Name != spec.KnobRegistry {
 				continue
@@ -140,6 +142,7 @@ func FuzzResolve(f *testing.F) {
 	f.Add("registry.example/org/tool:v1", "mirror.example:5000/x", "branch", true)
 	f.Add("tool@sha256:"+strings.Repeat("0f", 32), "", "", false)
 	f.Add("a/b:c@d", "host:", "-", true)
+	f.Add("/", ".", "0", true)
 	f.Fuzz(func(t *testing.T, ref, registry, tag string, ours bool) {
 		rules := recipes.Rules{Overrides: recipes.Overrides{Registry: registry, Tag: tag}, Ours: ours}
 		got, err := recipes.Resolve(ref, rules)

@@ -166,7 +166,7 @@ func replace[T comparable](value *T, said T) bool {
 // verdict lays over how it is judged. Origins are kept of each value, and of the last
 // layer that said any of it.
 func (l layer) verdict(v *spec.RecipeVerdict, above spec.RecipeVerdict) {
-	if above.Profile != "" || above.Stability != "" || above.Reference != nil || len(above.Thresholds) > 0 {
+	if above.Profile != "" || above.Stability != "" || above.NoFreeGPUs != "" || above.Reference != nil || len(above.Thresholds) > 0 {
 		l.origin(spec.PhasePerformance, OfVerdict)
 	}
 	if replace(&v.Profile, above.Profile) {
@@ -174,6 +174,9 @@ func (l layer) verdict(v *spec.RecipeVerdict, above spec.RecipeVerdict) {
 	}
 	if replace(&v.Stability, above.Stability) {
 		l.origin(OfVerdict, "stability")
+	}
+	if replace(&v.NoFreeGPUs, above.NoFreeGPUs) {
+		l.origin(OfVerdict, "noFreeGPUs")
 	}
 	if replace(&v.Reference, above.Reference) {
 		l.origin(OfVerdict, "reference")

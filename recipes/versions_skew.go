@@ -20,6 +20,7 @@ const (
 	SkewPatch    SkewState = "differs in patch"
 	SkewMinor    SkewState = "differs in minor"
 	SkewMajor    SkewState = "differs in major"
+	SkewOlder    SkewState = "served in an older version"
 	SkewLacks    SkewState = "not served"
 	SkewAbsent   SkewState = "absent"
 	SkewUnpinned SkewState = "not pinned"
@@ -80,7 +81,7 @@ func Skew(v *spec.Versions, s *spec.Snapshot) []SkewLine {
 	platform.Matters = platform.State != SkewUnknown || operator.State == SkewUnknown
 	operator.Matters = operator.State != SkewUnknown || platform.State == SkewUnknown
 	workers.Matters = true
-	lines := []SkewLine{platform, operator, workers, servedAPI(s, v.Uses.GraphAPI, platform, operator)}
+	lines := []SkewLine{platform, operator, workers, servedAPI(s, v, platform, operator)}
 	for _, other := range []struct{ name, fact, image string }{
 		{"gpu-operator", spec.FactGPUOperator, "K8s.image.gpu-operator"},
 		{"kai-scheduler", spec.FactKAI, ""},
@@ -150,8 +151,11 @@ func difference(pinned, found string) (SkewState, string) {
 }
 
 // servedAPI looks for the version of DynamoGraphDeployment that is used among those
-// that are served.
-func servedAPI(s *spec.Snapshot, wanted string, platform, operator SkewLine) SkewLine {
+// that are served, or else another that the pinned release takes: a deployment is written
+// in the one that is there.
+func servedAPI(s *spec.Snapshot, v *spec.Versions, platform, operator SkewLine) SkewLine {
+	wanted := v.Uses.GraphAPI
+	release, _ := ReleaseOf(v, platform.Pinned)
 	there := versionThere(s, spec.FactGraphCRD)
 	l := SkewLine{Name: "DynamoGraphDeployment API", Pinned: wanted, Found: there.text, State: there.state, Reason: there.reason, Fact: there.fact, Matters: true}
 	served := strings.FieldsFunc(l.Found, func(r rune) bool { return r == ',' || r == ' ' })
@@ -163,6 +167,11 @@ func servedAPI(s *spec.Snapshot, wanted string, platform, operator SkewLine) Ske
 		l.State = SkewSame
 	default:
 		l.State = SkewLacks
+		for _, other := range release.GraphAPIs {
+			if slices.Contains(served, other) {
+				l.State, l.Reason = SkewOlder, "it is deployed as "+other
+			}
+		}
 	}
 	return l
 }

@@ -91,7 +91,7 @@ func TestEachDriftIsCaughtByItsName(t *testing.T) {
 		"two images of a name":                        {"name: dynamo-epp", "dynamo-epp", "dynamo-vllm-runtime", recipes.RuleDuplicate, "two images are called dynamo-vllm-runtime"},
 		"two charts of a name":                        {"name: kai-scheduler", "kai-scheduler", "gpu-operator", recipes.RuleDuplicate, "two charts are called gpu-operator"},
 		"two charts for a component":                  {"component: grove", "component: grove", "component: gpu-operator", recipes.RuleDuplicate, "two charts are called gpu-operator"},
-		"two tools of a name":                         {"name: aiperf", "aiperf", "ai-dynamo", recipes.RuleDuplicate, "two tools are called ai-dynamo"},
+		"two tools of a name":                         {"name: aiperf\n    version", "aiperf", "ai-dynamo", recipes.RuleDuplicate, "two tools are called ai-dynamo"},
 		"a reference that is none":                    {runtime, "nvcr.io/nvidia", "nvcr.io/NVIDIA", recipes.RuleReference, "dynamo-vllm-runtime"},
 		"a reference without a registry":              {runtime, "nvcr.io/nvidia/ai-dynamo/", "", recipes.RuleReference, "dynamo-vllm-runtime"},
 		"a tag in the repository":                     {"repository: nvcr.io", "vllm-runtime\n", "vllm-runtime:tagged\n", recipes.RuleReference, "dynamo-vllm-runtime"},
@@ -105,7 +105,7 @@ func TestEachDriftIsCaughtByItsName(t *testing.T) {
 		"the vLLM of the pinned release is not known": {"since: {release}", "    vllm: {vllm}\n", "", recipes.RuleVLLM, "is not known"},
 		"there is no chart of Dynamo":                 {chart, "dynamo-platform", "dynamo", recipes.RuleChartMissing, "there is no chart dynamo-platform"},
 		"a chart version that is none":                {"name: gpu-operator", "{gpu-operator}", "newest", recipes.RuleChartVersion, "newest"},
-		"a tool version that is none":                 {"name: aiperf", "{aiperf}", "newest", recipes.RuleToolVersion, "newest"},
+		"a tool version that is none":                 {"name: aiperf\n    version", "{aiperf}", "newest", recipes.RuleToolVersion, "newest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			document := edit(t, pinned(t), test.after, test.old, test.replacement)

@@ -58,6 +58,9 @@ func newLiterals(v *spec.Versions) *literals {
 	}
 	for _, t := range v.Tools {
 		tail := path.Base(regexp.MustCompile(`/v[0-9]+$`).ReplaceAllString(t.Name, ""))
+		if slices.Contains([]string{"kubernetes", "server"}, tail) { // which others are called too
+			tail = t.Name
+		}
 		add(t.Name, t.Version, tail, strings.TrimPrefix(tail, "ai-"))
 	}
 	for _, r := range v.Releases {

@@ -32,6 +32,7 @@ type EndpointOptions struct {
 
 	Runtime, Chart string // versions behind it, as a snapshot of its cluster has them; "": not known
 
+	Begun time.Time           // when the run began, where that was elsewhere and before; zero: now
 	Point spec.OperatingPoint // the plan's
 	Seed  uint64              // of the workload, each episode's being another part of it
 
@@ -82,10 +83,13 @@ type Endpoint struct {
 }
 
 // NewEndpoint finds everything that is wrong with the options, and touches
-// nothing. The run's clock starts here.
+// nothing. The run's clock starts here, unless it runs already.
 func NewEndpoint(o EndpointOptions) (*Endpoint, error) {
 	var wrong []error
-	e := &Endpoint{begun: time.Now(), names: &names{given: o.Names, learned: map[string]string{}, last: map[string]string{}}, told: map[string]bool{}}
+	e := &Endpoint{begun: o.Begun, names: &names{given: o.Names, learned: map[string]string{}, last: map[string]string{}}, told: map[string]bool{}}
+	if e.begun.IsZero() {
+		e.begun = time.Now()
+	}
 	o.AnswerWithin = cmp.Or(o.AnswerWithin, defaultAnswerWithin)
 	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	o.Period = cmp.Or(o.Period, defaultPeriod)

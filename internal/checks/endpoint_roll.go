@@ -10,10 +10,12 @@ import (
 	"aicr/internal/spec"
 )
 
-// roll is who has answered before the load, by name.
+// roll is who has answered before the load. It goes by ids: what a worker is called may
+// not be known before its page has something to tell.
 type roll struct {
-	answered map[string]firstAnswer
-	failed   map[string]firstAnswer // who was named and served nothing
+	names    *names
+	answered firstAnswers
+	failed   firstAnswers // who was named and served nothing
 	asked    int
 	lost     int
 	why      string // the last one was lost for
@@ -21,15 +23,29 @@ type roll struct {
 
 // firstAnswer is what was seen first of a worker.
 type firstAnswer struct {
+	id      uint64
 	seconds float64
 	tokens  int
 	class   string
 	detail  string
 }
 
-func newRoll() *roll {
-	return &roll{answered: map[string]firstAnswer{}, failed: map[string]firstAnswer{}}
+// firstAnswers are the first of each id, in the order in which they came.
+type firstAnswers []firstAnswer
+
+// byName are the first of each worker, by what it is called by now.
+func (all firstAnswers) byName(n *names) map[string]firstAnswer {
+	by := map[string]firstAnswer{}
+	for _, a := range all {
+		name := n.ofID(a.id)
+		if _, known := by[name]; !known {
+			by[name] = a
+		}
+	}
+	return by
 }
+
+func newRoll(n *names) *roll { return &roll{names: n} }
 
 // add takes a wave. Who answered in one before keeps that answer.
 func (s *roll) add(e *Endpoint, res *load.Result) {
@@ -44,12 +60,12 @@ func (s *roll) add(e *Endpoint, res *load.Result) {
 		if !r.Has(load.HasWorker) {
 			continue
 		}
-		to, name := s.answered, e.names.ofID(r.Worker)
+		to := &s.answered
 		if !r.OK() {
-			to = s.failed
+			to = &s.failed
 		}
-		if _, known := to[name]; !known {
-			to[name] = firstAnswer{time.Duration(r.FirstContent - r.Sent).Seconds(), int(r.Tokens()), r.Class.String(), detail}
+		if !slices.ContainsFunc(*to, func(a firstAnswer) bool { return a.id == r.Worker }) {
+			*to = append(*to, firstAnswer{r.Worker, time.Duration(r.FirstContent - r.Sent).Seconds(), int(r.Tokens()), r.Class.String(), detail})
 		}
 	}
 }
@@ -57,17 +73,19 @@ func (s *roll) add(e *Endpoint, res *load.Result) {
 // silent lists the pages of workers that gave no answer, as far as the names of
 // pages and of answers are the same.
 func (s *roll) silent(pages []page) []page {
+	answered := s.answered.byName(s.names)
 	return slices.DeleteFunc(slices.Clone(pages), func(p page) bool {
-		_, answered := s.answered[p.name]
-		return !p.joined || answered
+		_, known := answered[p.name]
+		return !p.joined || known
 	})
 }
 
 // events words the roll: how many are there, and each one's answer.
 func (s *roll) events(e *Endpoint, pages []page) []spec.Event {
 	var all []spec.Event
+	answered, failed := s.answered.byName(s.names), s.failed.byName(s.names)
 	there, up := map[string]bool{}, 0
-	for name := range s.answered {
+	for name := range answered {
 		there[name] = true
 	}
 	for i := range pages {
@@ -88,12 +106,12 @@ func (s *roll) events(e *Endpoint, pages []page) []spec.Event {
 	if !e.probe.Workers {
 		return all
 	}
-	for _, name := range inOrder(s.answered) {
-		a := s.answered[name]
+	for _, name := range inOrder(answered) {
+		a := answered[name]
 		all = append(all, spec.Event{Kind: spec.EventAnswer, Worker: name, Tokens: &a.tokens, Seconds: &a.seconds})
 	}
 	for _, p := range s.silent(pages) {
-		if _, known := s.failed[p.name]; known {
+		if _, known := failed[p.name]; known {
 			continue
 		}
 		text := fmt.Sprintf("no answer came from it in %d requests", s.asked)
@@ -110,9 +128,10 @@ func (s *roll) events(e *Endpoint, pages []page) []spec.Event {
 
 // failures are the answers of those who were named and served nothing.
 func (s *roll) failures() (all []spec.Event) {
-	for _, name := range inOrder(s.failed) {
-		if _, served := s.answered[name]; !served {
-			f := s.failed[name]
+	answered, failed := s.answered.byName(s.names), s.failed.byName(s.names)
+	for _, name := range inOrder(failed) {
+		if _, served := answered[name]; !served {
+			f := failed[name]
 			all = append(all, spec.Event{Kind: spec.EventAnswer, Worker: name, Tokens: &f.tokens, Reason: f.class, Text: f.detail})
 		}
 	}

@@ -30,7 +30,7 @@ func (e *Endpoint) Start(ctx context.Context, tell func(spec.Event) error) (read
 		}
 	}
 	logs := e.listen(ctx)
-	w := &warmup{endpoint: e, begun: time.Now(), seen: newRoll()}
+	w := &warmup{endpoint: e, begun: time.Now(), seen: newRoll(e.names)}
 	w.until = w.begun.Add(e.o.AnswerWithin)
 	err = w.first(ctx)
 	if err == nil && e.probe != nil {
@@ -44,6 +44,9 @@ func (e *Endpoint) Start(ctx context.Context, tell func(spec.Event) error) (read
 	}
 	if e.probe != nil {
 		return true, nil
+	}
+	if len(w.seen.failed) > 0 {
+		e.pages(ctx) // who was named goes by the name of its page
 	}
 	for _, event := range append(w.seen.failures(), w.notServed()...) {
 		if err := tell(event); err != nil {
@@ -390,7 +393,7 @@ func (w *warmup) everyone(ctx context.Context) error {
 		}
 		pages = e.pages(ctx) // those that had nothing to tell of before
 		w.seen.add(e, res)
-		if len(w.seen.silent(pages)) == 0 && len(w.seen.answered) >= e.o.Workers {
+		if len(w.seen.silent(pages)) == 0 && len(w.seen.answered.byName(e.names)) >= e.o.Workers {
 			break
 		}
 	}

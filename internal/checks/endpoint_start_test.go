@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -295,6 +296,32 @@ func TestAFleetIsNotJudgedByItsIdlestWorker(t *testing.T) {
 	})
 }
 
+// On a cluster pages have their pods' names, and answers the server's numbers: who answers
+// before its page was asked is the same worker, and is counted once.
+func TestAWorkerIsOneWhateverItWasCalledFirst(t *testing.T) {
+	for name, fault := range map[string]string{"healthy": "", "one fails": "[{kind: worker-dead, workers: [1]}]", "all serve nothing": "[{kind: zero-tokens}]"} {
+		t.Run(name, func(t *testing.T) {
+			virtualFleet(t, fleetOf(t, 2, fault), func(t *testing.T, _ *sim.Live, _ *pipes, o EndpointOptions) {
+				o.Names = nil
+				for i := range o.Sources {
+					o.Sources[i].Labels.Name = "pod-" + strconv.Itoa(i)
+				}
+				_, events, _ := start(t, o)
+				for _, e := range events {
+					if e.Kind == spec.EventWorkers && (*e.Want != 2 || *e.Have != 2) {
+						t.Errorf("%d of %d workers are there", *e.Have, *e.Want)
+					}
+				}
+				with, without := answers(events)
+				all := append(with, slices.Sorted(maps.Keys(without))...)
+				if slices.Sort(all); !slices.Equal(all, []string{"pod-0", "pod-1"}) {
+					t.Errorf("answered %v, not %v", with, without)
+				}
+			})
+		})
+	}
+}
+
 // A server that names no worker is one that answers.
 func TestAServerThatNamesNobodyIsReady(t *testing.T) {
 	virtualFleet(t, fleetOf(t, 2, ""), func(t *testing.T, _ *sim.Live, _ *pipes, o EndpointOptions) {
@@ -307,7 +334,7 @@ func TestAServerThatNamesNobodyIsReady(t *testing.T) {
 			events = append(events, e)
 			return nil
 		}
-		w := &warmup{endpoint: e, begun: time.Now(), until: time.Now().Add(time.Minute), seen: newRoll()}
+		w := &warmup{endpoint: e, begun: time.Now(), until: time.Now().Add(time.Minute), seen: newRoll(e.names)}
 		if err := w.first(t.Context()); err != nil || e.probe == nil {
 			t.Fatal(err, w.last)
 		}

@@ -2,26 +2,20 @@ package checks
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"aicr/internal/checks/graph"
 	"aicr/internal/spec"
 )
 
-// What a run of inference-perf on a cluster makes has the published names.
+// What is waited for beside what the knobs say.
 const (
-	runNamespace   = "aicr-inference-perf-<8 hex>" // of the run's id
-	graphName      = "aicr-inference-perf"
-	cacheName      = "aicr-model-cache"
-	tokenName      = "aicr-hf-token"
-	claimName      = "aicr-inference-gpu-claim"
-	routeGateway   = "gateway-epp"
-	loadName       = "aicr-load-<8 hex>"
-	loadNamespace  = "aicr-validation"
-	namespaceWait  = 5 * time.Minute // for one that is being deleted
-	loadPodWait    = 5 * time.Minute
-	gpuClassDriver = "gpu.nvidia.com"
+	namespaceWait = 5 * time.Minute // for one that is being deleted
+	loadPodWait   = 5 * time.Minute
+
+	routeGateway  = "gateway-epp"
+	loadNamespace = "aicr-validation"
 )
 
 // Wait is a part of a run on a cluster, and how long it may take at worst.
@@ -32,51 +26,32 @@ type Wait struct {
 }
 
 // Images are the references that a run on a cluster pulls.
-type Images struct {
-	Runtime        string // of the frontend, the workers, and what fetches the model
-	EndpointPicker string // of a gateway
-	Load           string // this program
-}
+type Images = graph.Images
 
 // ClusterCreates lists what a run of inference-perf would make on the cluster of a
-// snapshot, in the order in which it would.
+// snapshot, in the order in which it would. The run has no id yet, so that its names have
+// gaps.
 func ClusterCreates(r *spec.Recipe, s *spec.Snapshot, knobs spec.KnobValues, images Images) []spec.PlannedObject {
-	in := func(kind, name, why string) spec.PlannedObject {
-		return spec.PlannedObject{Kind: kind, Name: name, Namespace: runNamespace, Why: why}
-	}
-	with := func(image string, o spec.PlannedObject) spec.PlannedObject {
-		o.Image = image
-		return o
-	}
-	all := []spec.PlannedObject{{Kind: "Namespace", Name: runNamespace, Why: "everything of the run is in it, and goes with it"}}
-	if _, _, ok := knobs.Said(spec.KnobToken); ok {
-		all = append(all, in("Secret", tokenName, "HF_TOKEN is set: the model is fetched with it"))
-	}
-	if size := knobs.CacheSize(); size != "" {
-		class := "the cluster's own storage class"
-		if name, ok := r.Input(spec.InputStorageClass); ok {
-			class = "storage class " + name
-		} else if name, _, ok := knobs.Said(spec.KnobCacheClass); ok {
-			class = "storage class " + name
-		}
-		all = append(all, in("PersistentVolumeClaim", cacheName, size+" of "+class+", so that the model is fetched once"),
-			with(images.Runtime, in("Job", cacheName+"-populate-<id>", "fetches the model into it")))
-	}
-	why := "every worker asks for one GPU of the device plugin"
+	on := graph.Settings{Namespace: loadNamespace, Workers: NodeGPUs(s), GPUs: graph.ByDevicePlugin, DRA: "v1", Graph: graph.GraphBeta, Images: images, Engine: graph.EngineOwn}
 	if byClaim(s) {
-		all = append(all, in("ResourceClaimTemplate", claimName, "one GPU of class "+gpuClassDriver+" a worker"))
-		why = "every worker claims one GPU"
+		on.GPUs = graph.ByClaim
 	}
-	workers := "a worker a free GPU of one node"
-	if n := NodeGPUs(s); n > 0 {
-		workers = strconv.Itoa(n) + " workers on one node"
+	if kai, err := shown(s, []string{"K8s.kai-scheduler.installed"}); err == nil {
+		on.Queue = kai
 	}
-	all = append(all, with(images.Runtime, in("DynamoGraphDeployment", graphName, "a frontend and "+workers+"; "+why)))
 	if mode, _ := r.Input(spec.InputRouting); mode == routeGateway {
-		all = append(all, with(images.EndpointPicker, in("InferencePool", graphName+"-pool", "made of the graph by Dynamo's operator, with the endpoint picker")),
-			in("HTTPRoute", graphName, "the gateway's way to the workers, since the recipe routes by "+routeGateway))
+		on.Gateway = true
 	}
-	return append(all, with(images.Load, spec.PlannedObject{Kind: "Job", Name: loadName, Namespace: loadNamespace, Why: "loads the frontend, and is deleted"}))
+	_, _, on.Token = knobs.Said(spec.KnobToken)
+	if size := knobs.CacheSize(); size != "" {
+		on.Cache = &graph.Cache{Size: size}
+		if name, ok := r.Input(spec.InputStorageClass); ok {
+			on.Cache.Class = name
+		} else if name, _, ok := knobs.Said(spec.KnobCacheClass); ok {
+			on.Cache.Class = name
+		}
+	}
+	return graph.Planned(&on)
 }
 
 // ClusterWaits lists how long each part before the load may take.

@@ -416,28 +416,29 @@ func TestWhatWouldBeMadeOnTheCluster(t *testing.T) {
 		kinds    string
 		why      string
 	}{
-		"by claims":   {plain, claims, knobs(), "Namespace PersistentVolumeClaim Job ResourceClaimTemplate DynamoGraphDeployment Job", "a frontend and 8 workers on one node; every worker claims one GPU"},
-		"by plugin":   {plain, paperSnapshot(t, gpus), knobs(), "Namespace PersistentVolumeClaim Job DynamoGraphDeployment Job", "a worker a free GPU of one node; every worker asks for one GPU of the device plugin"},
-		"no cache":    {plain, claims, knobs(spec.KnobCacheSize, "off"), "Namespace ResourceClaimTemplate DynamoGraphDeployment Job", "8 workers"},
-		"with token":  {plain, claims, knobs(spec.KnobToken, "x"), "Namespace Secret PersistentVolumeClaim Job ResourceClaimTemplate DynamoGraphDeployment Job", "HF_TOKEN is set"},
-		"gateway-epp": {routed, claims, knobs(), "Namespace PersistentVolumeClaim Job ResourceClaimTemplate DynamoGraphDeployment InferencePool HTTPRoute Job", "100Gi of storage class fast"},
-		"a class":     {plain, claims, knobs(spec.KnobCacheClass, "gp2", spec.KnobCacheSize, "50Gi"), "Namespace PersistentVolumeClaim Job ResourceClaimTemplate DynamoGraphDeployment Job", "50Gi of storage class gp2"},
+		"by claims":   {plain, claims, knobs(), "PersistentVolumeClaim Job ResourceClaimTemplate Queue DynamoGraphDeployment", "a frontend and 8 workers on one node; every worker claims one GPU"},
+		"by plugin":   {plain, paperSnapshot(t, gpus), knobs(), "PersistentVolumeClaim Job DynamoGraphDeployment", "a worker a free GPU of one node; every worker asks for one GPU of the device plugin"},
+		"no cache":    {plain, claims, knobs(spec.KnobCacheSize, "off"), "ResourceClaimTemplate Queue DynamoGraphDeployment", "8 workers"},
+		"with token":  {plain, claims, knobs(spec.KnobToken, "x"), "Secret PersistentVolumeClaim Job ResourceClaimTemplate Queue DynamoGraphDeployment", "HF_TOKEN is set"},
+		"gateway-epp": {routed, claims, knobs(), "PersistentVolumeClaim Job ResourceClaimTemplate Queue DynamoGraphDeployment InferencePool HTTPRoute", "100Gi of storage class fast"},
+		"a class":     {plain, claims, knobs(spec.KnobCacheClass, "gp2", spec.KnobCacheSize, "50Gi"), "PersistentVolumeClaim Job ResourceClaimTemplate Queue DynamoGraphDeployment", "50Gi of storage class gp2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var kinds, why []string
-			pulls := map[string]string{"Job aicr-model-cache-populate-<id>": "runtime", "Job aicr-load-<8 hex>": "load",
+			pulls := map[string]string{"Job aicr-model-cache-populate-<8 hex>": "runtime", "Job aicr-load-<8 hex>": "load",
 				"DynamoGraphDeployment aicr-inference-perf": "runtime", "InferencePool aicr-inference-perf-pool": "picker"}
 			for _, o := range checks.ClusterCreates(c.recipe, c.snapshot, c.knobs, checks.Images{Runtime: "runtime", EndpointPicker: "picker", Load: "load"}) {
 				if want := pulls[o.Kind+" "+o.Name]; o.Image != want {
 					t.Errorf("%s %s pulls %q, want %q", o.Kind, o.Name, o.Image, want)
 				}
 				kinds, why = append(kinds, o.Kind), append(why, o.Why)
-				if o.Why == "" || o.Name == "" || (o.Namespace == "" && o.Kind != "Namespace") {
+				if o.Why == "" || o.Name == "" || (o.Namespace == "") != slices.Contains([]string{"Namespace", "Queue", "ClusterRole", "ClusterRoleBinding"}, o.Kind) {
 					t.Errorf("%+v", o)
 				}
 			}
-			if got := strings.Join(kinds, " "); got != c.kinds {
-				t.Errorf("%s\nwant %s", got, c.kinds)
+			always := "Namespace ConfigMap Namespace " + c.kinds + " ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding Job"
+			if got := strings.Join(kinds, " "); got != always {
+				t.Errorf("%s\nwant %s", got, always)
 			}
 			if got := strings.Join(why, "\n"); !strings.Contains(got, c.why) {
 				t.Errorf("%s\nwant %s", got, c.why)

@@ -45,7 +45,14 @@ type Follower interface {
 // same one. When ctx ends before it is decided, the verdict is that of the whole
 // episodes that there are, and comes with the reason that ctx ended for.
 func Run(ctx context.Context, plan *spec.Plan, target Target, keep Keeper, follow Follower) (*spec.Verdict, error) {
+	return Continue(ctx, plan, nil, target, keep, follow)
+}
+
+// Continue is Run for a run that somebody else has begun: what happened before counts,
+// and is kept already.
+func Continue(ctx context.Context, plan *spec.Plan, before []spec.Event, target Target, keep Keeper, follow Follower) (*spec.Verdict, error) {
 	r := &run{plan: plan, target: target, keep: keep, follow: follow, judged: judge.NewCase(plan)}
+	r.judged.Hear(before...)
 	err := r.all(ctx)
 	if r.lost != nil {
 		return nil, r.lost

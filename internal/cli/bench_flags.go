@@ -263,13 +263,16 @@ func (o *benchOptions) check(a *app) (*benchJob, error) {
 
 // targetHint says what to do about a target that cannot be one.
 func targetHint(err error) string {
-	switch text := err.Error(); {
-	case strings.Contains(text, "password"):
-		return "give a key with --api-key-file or AICR_API_KEY, or another secret with AICR_HEADER"
-	case strings.Contains(text, "proxy"):
-		return "want --proxy http://host:port"
-	case strings.Contains(text, "line break"):
-		return "a header and a key are one line each"
+	if wrong, ok := errors.AsType[*load.TargetError](err); ok {
+		switch wrong.Fault {
+		case load.FaultURL:
+		case load.FaultSecret:
+			return "give a key with --api-key-file or AICR_API_KEY, or another secret with AICR_HEADER"
+		case load.FaultProxy:
+			return "want --proxy http://host:port"
+		case load.FaultHeader:
+			return "a header and a key are one line each"
+		}
 	}
 	return "want --url http://host:port or https://host:port"
 }

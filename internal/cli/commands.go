@@ -13,6 +13,8 @@ func commands(a *app) []*cobra.Command {
 		newKnee(a),
 		newRecipe(a),
 		newSnapshot(a),
+		newRun(a),
+		newClean(a),
 		newWatch(a),
 		newSim(a),
 		newVersions(a),

@@ -85,7 +85,7 @@ func ownVariables() []variable {
 		{Name: "AICR_API_KEY", Source: string(FromDefault), Meaning: "bearer token for the endpoint", Secret: true},
 		{Name: metricsTokenVariable, Source: string(FromDefault), Meaning: "bearer token for the https pages of --node-metrics", Secret: true},
 		{Name: "AICR_CONFIG", Source: string(FromDefault), Meaning: "the --config file of every command"},
-		{Name: "KUBECONFIG", Source: string(FromDefault), Meaning: "which cluster aicr snapshot reads"},
+		{Name: "KUBECONFIG", Source: string(FromDefault), Meaning: "which cluster aicr snapshot, aicr validate and aicr clean talk to, as for kubectl"},
 		{Name: "NO_COLOR", Source: string(FromDefault), Meaning: "no colours, when it is set to anything"},
 	}
 }

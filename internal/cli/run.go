@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -15,8 +16,8 @@ import (
 //
 // The first signal cancels the command's context: the command stops what it
 // began, writes what it has and returns, and the code is 130 whatever it
-// returned. The second signal makes Run return at once, with the command still
-// running: the caller is expected to exit.
+// returned. A reader that has gone is as good as the first signal. The second makes Run
+// return at once, with the command still running: the caller is expected to exit.
 func Run(ctx context.Context, env Env) int {
 	return int(run(ctx, env, commands))
 }
@@ -24,6 +25,8 @@ func Run(ctx context.Context, env Env) int {
 func run(ctx context.Context, env Env, constructors func(*app) []*cobra.Command) Code {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	gone := func() { cancel(errInterrupted) }
+	env.Stdout, env.Stderr = &readWriter{env.Stdout, gone}, &readWriter{env.Stderr, gone}
 	a := newApp(env)
 	done := make(chan Code, 1)
 	go func() { done <- a.execute(ctx, a.root(constructors)) }()
@@ -33,6 +36,7 @@ func run(ctx context.Context, env Env, constructors func(*app) []*cobra.Command)
 			return code
 		case <-env.Signals:
 			if ctx.Err() != nil {
+				a.part()
 				return Interrupted
 			}
 			cancel(errInterrupted)
@@ -55,9 +59,11 @@ type app struct {
 	product  *productWriter
 	settings settings
 	running  bool // the command itself has begun, so that an error is not one of usage
+	ownCode  bool // its exit code says what came of it, also when it was ended
 
-	mu   sync.Mutex
-	live *status // being drawn on standard error, or nil
+	mu      sync.Mutex
+	live    *status // being drawn on standard error, or nil
+	parting func()  // says what is left where the program is made to end at once, or nil
 }
 
 func newApp(env Env) *app {
@@ -84,6 +90,20 @@ func (p *productWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// readWriter notices that nobody reads any more.
+type readWriter struct {
+	w    io.Writer
+	gone func()
+}
+
+func (r *readWriter) Write(b []byte) (int, error) {
+	n, err := r.w.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		r.gone()
+	}
+	return n, err
+}
+
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -99,7 +119,7 @@ func (l *lockedWriter) Write(p []byte) (int, error) {
 func (a *app) execute(ctx context.Context, root *cobra.Command) Code {
 	cmd, err := root.ExecuteContextC(ctx)
 	interrupted := errors.Is(context.Cause(ctx), errInterrupted)
-	if lost := a.product.err; lost != nil && (err == nil || onlyCodes(err)) {
+	if lost := a.product.err; lost != nil && !errors.Is(lost, syscall.EPIPE) && (err == nil || onlyCodes(err)) {
 		err = unmeasured("", "writing the result: %w", lost)
 	}
 	code, hint := Unmeasured, ""
@@ -110,7 +130,7 @@ func (a *app) execute(ctx context.Context, root *cobra.Command) Code {
 	if told := tellable(all); len(told) > 0 && !(interrupted && onlyCancelled(told)) {
 		tell(a.env.Stderr, a.stderrPalette(), told)
 	}
-	if interrupted {
+	if interrupted && !a.ownCode {
 		return Interrupted
 	}
 	return worst(all)
@@ -189,6 +209,15 @@ func (a *app) prepare(cmd *cobra.Command) {
 // acknowledge tells the user that the first interrupt was heard, since a
 // command may take a while to end in good order.
 func (a *app) acknowledge() { a.say("stopping; interrupt again to exit at once") }
+
+// part says what is left.
+func (a *app) part() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.parting != nil {
+		a.parting()
+	}
+}
 
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

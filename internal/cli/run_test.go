@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +21,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"aicr/internal/checks/graph"
 	"aicr/internal/report/layout"
+	"aicr/internal/spec"
 )
 
 // testEnv is a world in which only what a test sets exists.
@@ -360,20 +364,32 @@ func TestFirstSignalCancelsAndSecondReturnsAtOnce(t *testing.T) {
 		return misuse("", "disk full")
 	}
 	stubborn := func(*app, *cobra.Command) error { select {} }
+	kept := &graph.Kept{Run: spec.Run{ID: "20261116-015518-0123456789abcdef", Target: spec.Target{Context: "my cluster"}}, Settings: &graph.Settings{Namespace: "validations"}}
+	made := func(a *app) { a.leave(kept, (&validateJob{options: &validateOptions{}}).cleanCommand(kept)) }
+	gone := func(a *app) {
+		made(a)
+		a.leave(nil, "")
+	}
+	parting := "left on the cluster: namespace " + graph.NamesOf(kept.Run.ID).Namespace + ", and what carries run " + kept.Run.ID + " in namespace validations\n" +
+		"to remove it: aicr clean --run " + kept.Run.ID + " --namespace validations --context 'my cluster'\n"
 	notice := "stopping; interrupt again to exit at once\n"
 	for name, c := range map[string]struct {
 		work    func(*app, *cobra.Command) error
 		args    []string
 		signals int
 		want    result
+		before  func(*app) // the first signal
 	}{
-		"drained":                     {drained, nil, 1, result{Interrupted, notice}},
-		"quietly":                     {drained, []string{"-q"}, 1, result{Interrupted, ""}},
-		"cancellation is no error":    {cancelled, nil, 1, result{Interrupted, notice}},
-		"a verdict does not count":    {verdict, nil, 1, result{Interrupted, notice}},
-		"what went wrong is told":     {broken, nil, 1, result{Interrupted, notice + "error: disk full\n"}},
-		"the second does not wait":    {stubborn, nil, 2, result{Interrupted, notice}},
-		"nobody interrupts a failure": {func(*app, *cobra.Command) error { return Failed }, nil, 0, result{Failed, ""}},
+		"drained":                     {drained, nil, 1, result{Interrupted, notice}, nil},
+		"quietly":                     {drained, []string{"-q"}, 1, result{Interrupted, ""}, nil},
+		"cancellation is no error":    {cancelled, nil, 1, result{Interrupted, notice}, nil},
+		"a verdict does not count":    {verdict, nil, 1, result{Interrupted, notice}, nil},
+		"what went wrong is told":     {broken, nil, 1, result{Interrupted, notice + "error: disk full\n"}, nil},
+		"the second does not wait":    {stubborn, nil, 2, result{Interrupted, notice}, nil},
+		"it says what is left":        {stubborn, nil, 2, result{Interrupted, notice + parting}, made},
+		"quietly too":                 {stubborn, []string{"-q"}, 2, result{Interrupted, parting}, made},
+		"what is gone is not left":    {stubborn, nil, 2, result{Interrupted, notice}, gone},
+		"nobody interrupts a failure": {func(*app, *cobra.Command) error { return Failed }, nil, 0, result{Failed, ""}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			signals := make(chan os.Signal)
@@ -384,13 +400,16 @@ func TestFirstSignalCancelsAndSecondReturnsAtOnce(t *testing.T) {
 			go func() {
 				<-begun
 				for i := range c.signals {
-					if i == 1 {
+					if i == 1 && strings.Contains(c.want.stderr, notice) {
 						<-stderr.said // as a person would, who reads the notice
 					}
 					signals <- os.Interrupt
 				}
 			}()
 			work := func(a *app, cmd *cobra.Command) error {
+				if c.before != nil {
+					c.before(a)
+				}
 				close(begun)
 				err := c.work(a, cmd)
 				if strings.Contains(c.want.stderr, notice) {
@@ -540,5 +559,39 @@ func TestRunKeepsTheCallersContext(t *testing.T) {
 	}))
 	if code != Unmeasured {
 		t.Errorf("code %d, want 3: it was not a user who stopped it", code)
+	}
+}
+
+// unread is what nobody reads any more.
+type unread struct{}
+
+func (unread) Write([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
+}
+
+// Who reads has gone: what was begun is ended in good order, however much is still said.
+func TestAReaderThatHasGoneEndsACommandInGoodOrder(t *testing.T) {
+	for name, env := range map[string]Env{
+		"the product": {Stdout: unread{}, Stderr: io.Discard},
+		"the rest":    {Stdout: io.Discard, Stderr: unread{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := false
+			command := func(a *app) []*cobra.Command {
+				return []*cobra.Command{{Use: "do", RunE: func(cmd *cobra.Command, _ []string) error {
+					for range 3 {
+						fmt.Fprintln(a.env.Stdout, "a line")
+						fmt.Fprintln(a.env.Stderr, "another")
+						<-cmd.Context().Done()
+					}
+					ended = true
+					return nil
+				}}}
+			}
+			env.Args, env.Now, env.LookupEnv = []string{"do"}, time.Now, func(string) (string, bool) { return "", false }
+			if code := run(t.Context(), env, command); code != Interrupted || !ended {
+				t.Errorf("it ended with %d, in good order %v", code, ended)
+			}
+		})
 	}
 }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		signals := make(chan os.Signal, 2)
 		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 		os.Exit(Run(context.Background(), System(Build{Version: "v1.2.3", Commit: "abcdef0"}, signals)))
-	}})
+	}, "aicr-crashes": crashingProgram, "aicr-deaf": deafProgram})
 }
 
 func TestScripts(t *testing.T) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"aicr/internal/kube"
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -44,7 +46,7 @@ func (a *app) connect(o clusterFlags) (*kube.Cluster, error) {
 		return nil, misuse("name one with --kubeconfig FILE or in KUBECONFIG", "%w", missing)
 	}
 	if wrong, ok := errors.AsType[*kube.ContextError](err); ok {
-		hint := "its contexts are " + strings.Join(wrong.Known, ", ")
+		hint := "choose one with --context: " + strings.Join(wrong.Known, ", ")
 		if near := nearest(wrong.Name, wrong.Known); near != "" {
 			hint = fmt.Sprintf("did you mean --context %s?", near)
 		} else if len(wrong.Known) == 0 {
@@ -55,21 +57,55 @@ func (a *app) connect(o clusterFlags) (*kube.Cluster, error) {
 	if err != nil {
 		return nil, misuse("kubectl config view shows what is in it", "%w", err)
 	}
+	c.First = o.whole()
 	a.say("context %s, %s", c.Context, c.Server)
 	return c, nil
 }
 
+// whole is how long is waited for what has never answered.
+func (o *clusterFlags) whole() time.Duration {
+	return cmp.Or(time.Duration(o.timeout), kube.DefaultTimeout)
+}
+
+// asks is the command with which anybody can see whether the cluster answers.
+func (o *clusterFlags) asks(c *kube.Cluster) string {
+	command := "kubectl"
+	if o.kubeconfig != "" {
+		command += " --kubeconfig " + layout.Quoted(o.kubeconfig)
+	}
+	if c.Context != kube.InCluster {
+		command += " --context " + layout.Quoted(c.Context)
+	}
+	return "see whether '" + command + " version' gets an answer"
+}
+
+const logInHint = "log in to the cluster again"
+
+// unasked is the Problem of a cluster that did not answer, or not as it should. The hint
+// goes with the reason: who may not does not want what helps who is cut off.
+func (o *clusterFlags) unasked(c *kube.Cluster, err error) *Problem {
+	hint := ""
+	switch {
+	case kube.IsUnauthorized(err):
+		hint = logInHint
+	case kube.IsAnonymous(err):
+		hint = "the kubeconfig gives no credentials for this context: " + logInHint
+	case kube.IsForbidden(err):
+		hint = rightsHint
+	case kube.IsAway(err) || kube.IsInvalid(err) || !c.Reached():
+		hint = o.asks(c)
+	}
+	return unmeasured(hint, "%w", err)
+}
+
 // takeSnapshot takes one of a cluster.
 func (a *app) takeSnapshot(ctx context.Context, c *kube.Cluster, o clusterFlags, mostNodes int) (*spec.Snapshot, error) {
-	whole := kube.DefaultTimeout
-	if o.timeout > 0 {
-		whole = time.Duration(o.timeout)
-	}
+	whole := o.whole()
 	s, err := kube.Collect(ctx, c, kube.Options{Timeout: whole, RequestTimeout: min(whole, kube.DefaultRequestTimeout), MaxNodesPerEntry: mostNodes, Now: a.env.Now(), Version: a.env.Build.Version})
 	if gone, ok := errors.AsType[*kube.UnreachableError](err); ok {
-		hint := fmt.Sprintf("see whether 'kubectl --context %s version' gets an answer", c.Context)
+		hint := o.asks(c)
 		if gone.Reason.Reason == spec.ReasonForbidden {
-			hint = "log in to the cluster again"
+			hint = logInHint
 		}
 		return nil, unmeasured(hint, "the cluster cannot be asked: %w", gone)
 	}
@@ -155,7 +191,7 @@ func (a *app) readConfigMap(ctx context.Context, place string, o clusterFlags) (
 	}
 	data, err := kube.ReadConfigMap(ctx, c, namespace, name)
 	if err != nil {
-		return nil, unmeasured("", "reading %s: %w", place, err)
+		return nil, o.unasked(c, fmt.Errorf("reading %s: %w", place, err))
 	}
 	return data, nil
 }

@@ -146,7 +146,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	}{
 		{name: "no kubeconfig", args: []string{"snapshot", "--kubeconfig", filepath.Join(w.dir, "none")}, code: 2, want: []string{"error: no kubeconfig: ", "hint: name one with --kubeconfig FILE or in KUBECONFIG"}},
 		{name: "a context's slip", args: []string{"snapshot", "--context", "stagin"}, code: 2, want: []string{`error: the kubeconfig has no context "stagin"`, "hint: did you mean --context staging?"}},
-		{name: "another context", args: []string{"snapshot", "--context", "production-eu"}, code: 2, want: []string{"hint: its contexts are staging, test"}},
+		{name: "another context", args: []string{"snapshot", "--context", "production-eu"}, code: 2, want: []string{"hint: choose one with --context: staging, test"}},
 		{name: "a command's slip", args: []string{"snapshot", "dif"}, code: 2, want: []string{"hint: did you mean 'aicr snapshot diff'?"}},
 		{name: "no place", args: []string{"snapshot", "--write", "cm://aicr"}, code: 2, want: []string{`error: "cm://aicr" names no ConfigMap`, "hint: write cm://NAMESPACE/NAME"}},
 		{name: "all at once", args: []string{"snapshot", "--write", "cm://aicr/a", "-o", "table", "--max-nodes-per-entry", "-1", "--timeout", "-3"}, code: 2, want: []string{"--output table", "--max-nodes-per-entry: -1", "--timeout: -3s"}},

@@ -10,14 +10,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"aicr/internal/checks"
+	"aicr/internal/checks/graph"
 	"aicr/internal/judge"
+	"aicr/internal/kube"
 	"aicr/internal/spec"
 )
 
 func newValidate(a *app) *cobra.Command {
 	var o validateOptions
 	cmd := &cobra.Command{
-		Use:   "validate --url URL | --sim FILE|NAME | --no-cluster",
+		Use:   "validate --url URL | --sim FILE|NAME | --recipe FILE|NAME [--no-cluster]",
 		Short: "Say whether a deployment is healthy, and if not, why",
 		Long: `Has every worker answer, looks at half the load, then loads the deployment episode
 by episode until what was measured decides: PASS, FAIL, or INCONCLUSIVE when the
@@ -28,6 +30,10 @@ integrity, capability and stability.
 What it was decided by is kept in a folder as it happens: 'aicr judge' comes to the
 same verdict from it, on any machine. Interrupted or killed, it is judged by the
 whole episodes that there are.
+
+Without --url and --sim the cluster of your kubeconfig is validated: what the recipe
+deploys is deployed on one node with free GPUs, loaded from inside the cluster, judged
+and removed again. --attach goes on with a run that another command began.
 
 --dry-run prints the plan, what it costs and where each value came from, and stops.
 
@@ -44,6 +50,9 @@ not be kept; 130 interrupted.`,
 		Example: `  aicr validate --url http://localhost:8000 --workers 8 --worker-metrics workers.txt --recipe h100.yaml
   aicr validate --url http://localhost:8000 --workers 8 --profile smoke --dry-run
   aicr validate --no-cluster --recipe h100.yaml --snapshot cluster.yaml
+  aicr validate --recipe h100-eks-ubuntu-inference-dynamo --profile smoke
+  aicr validate --recipe h100.yaml --nodes all --run fleet
+  aicr validate --attach 20261116-015518-0123456789abcdef
   aicr validate --sim one-worker-stall
   aicr validate --sim small --real-time --profile smoke --run demo`,
 		Args: noArguments,
@@ -55,6 +64,15 @@ not be kept; 130 interrupted.`,
 
 // validate is the command from its options to its exit code.
 func (a *app) validate(ctx context.Context, o *validateOptions) error {
+	switch {
+	case o.on.rbac && !namespaceName(o.on.namespace):
+		return badNamespace(o.on.namespace)
+	case o.on.rbac:
+		_, err := a.env.Stdout.Write(graph.UserRoles(o.on.namespace))
+		return err
+	case o.on.attach != "" || a.settings.of("attach").Source == FromFlag: // an empty one was meant to say something
+		return a.attach(ctx, o)
+	}
 	job, err := o.check(ctx, a)
 	if err != nil {
 		return err
@@ -65,9 +83,11 @@ func (a *app) validate(ctx context.Context, o *validateOptions) error {
 		if !checks.Ready(job.papers.readiness) {
 			end = Misused
 		}
-		return errors.Join(a.printPlan(job.plan, o.format, o.explain), end)
+		return errors.Join(a.printPlan(job.plan, o.format, o.explain), job.printWaits(), end)
 	case o.noCluster:
 		return job.onPaper()
+	case o.onCluster():
+		return job.onCluster(ctx)
 	}
 	return job.run(ctx)
 }
@@ -84,6 +104,15 @@ type validateJob struct {
 	reports []reportFile
 	papers  *papers
 	fleet   int // GPUs of the node that a run on a cluster would choose; 0: not known
+
+	// Of a run on a cluster.
+	cluster *kube.Cluster
+	nodes   []kube.GPUNode
+	offers  graph.Offers
+	choice  *graph.Choice
+	fleetOf string          // the node that the plan is for
+	skipped []string        // why there is nothing to do
+	refused []graph.Refusal // what a look at the cluster shows to be wrong with it
 }
 
 // reached is a target that can be loaded.
@@ -108,6 +137,7 @@ func (j *validateJob) run(ctx context.Context) error {
 	dir := j.options.run
 	if dir == "" {
 		dir = freshFolder("aicr-run-" + a.env.Now().UTC().Format("20060102-150405"))
+		defer func() { _ = os.Remove(dir) }() // where nothing came of it, it is empty
 	}
 	a.warnOfReports(j.reports)
 	view := a.showRun(j.plan)
@@ -216,11 +246,12 @@ func (a *app) interrupted(ctx context.Context) bool {
 	return errors.Is(context.Cause(ctx), errInterrupted)
 }
 
-// freshFolder is a name that nothing has yet.
+// freshFolder makes a folder that nobody else has, of two programs that begin in the same
+// second too. What cannot be made is told by who writes into it.
 func freshFolder(name string) string {
 	dir := name
 	for n := 2; ; n++ {
-		if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) || n > 1000 {
+		if err := os.Mkdir(dir, 0o777); !errors.Is(err, os.ErrExist) || n > 1000 {
 			return dir
 		}
 		dir = fmt.Sprintf("%s-%d", name, n)

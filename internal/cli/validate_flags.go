@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"aicr/internal/checks"
+	"aicr/internal/checks/graph"
 	"aicr/internal/load"
 	"aicr/internal/load/workload"
 	"aicr/internal/spec"
@@ -47,6 +48,8 @@ type validateOptions struct {
 	failOn  string
 	format  string
 	reports reportFlags
+
+	on clusterOptions // where and how it is deployed
 
 	target  load.TargetOptions
 	unsound bool // something is wrong with it
@@ -107,12 +110,13 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 		f.StringVar(&o.history, "history", "", "`FILE` with the runs before: stalls of the last weeks count, a slide is told, and this run is appended")
 	})
 	section(cmd, "Cluster", func(f *pflag.FlagSet) {
-		f.StringVarP(&o.snapshot, "snapshot", "s", "", "`FILE` with what was found on the cluster; what the recipe wants of it is held against that first")
+		f.StringVarP(&o.snapshot, "snapshot", "s", "", "`FILE` with what was found on the cluster; what the recipe wants of it is held against that first (default on a cluster: taken now)")
 		f.BoolVar(&o.noCluster, "no-cluster", false, "say what can be said of --recipe and --snapshot on paper, and contact nothing")
 		f.StringArrayVar(&o.phases, "phase", nil, "`PHASE` to look at: deployment, conformance, performance, or all; may be given again (default: all)")
 		f.StringArrayVar(&o.skip, "skip-check", nil, "leave the check `NAME` out; may be given again")
 		f.BoolVar(&o.failFast, "fail-fast", false, "skip the phases after one that did not hold")
 	})
+	section(cmd, "Deployment on a cluster", o.on.define)
 	section(cmd, "Output", func(f *pflag.FlagSet) {
 		f.StringVar(&o.run, "run", "", "keep the run in the new folder `DIR` (default: aicr-run- and the time, here)")
 		f.BoolVar(&o.dryRun, "dry-run", false, "print the plan, what it costs and where each value came from, and stop")
@@ -129,10 +133,10 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("recipe", overlayNames)
 	completes(cmd, "phase", append(spec.Phases(), spec.AllPhases)...)
 	completes(cmd, "fail-on", failOnWords()...)
+	alsoReads(cmd, "KUBECONFIG", "the files that say how to reach the cluster, as for kubectl")
+	completes(cmd, "engine", graph.EngineOwn, graph.EngineAIPerf)
 	for _, k := range spec.Knobs() {
-		if !k.Cluster {
-			alsoReads(cmd, k.Name, k.Meaning)
-		}
+		alsoReads(cmd, k.Name, k.Meaning)
 	}
 }
 
@@ -159,20 +163,35 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 	}
 	j := &validateJob{app: a, options: o}
 	wrong = append(wrong, j.checkTarget()...)
+	wrong = append(wrong, o.checkCluster(a)...)
+	wrong = append(wrong, o.point.check()...)
+	if o.run != "" {
+		also(takenFolder(o.run))
+	}
 	also(chosen("profile", o.profile, spec.Profiles()))
 	also(chosen("stability", o.stability, []string{spec.StabilityGate, spec.StabilityReport}))
 	also(chosen("fail-on", o.failOn, failOnWords()))
-	papers, bads := o.readPapers(ctx, a)
+	var err error
+	j.past, err = a.openHistory(o.history)
+	also(err)
+	j.reports, err = o.reports.check(o.format, 1)
+	also(err)
+	if o.dryRun && len(j.reports) > 0 {
+		bad("leave one of them out", "--dry-run comes to nothing that --report could tell")
+	}
+	if o.explain && !o.dryRun && !o.noCluster {
+		bad("ask for the plan with --dry-run", "--explain is for --dry-run and --no-cluster")
+	}
+	papers, bads := o.readPapers(ctx, a, len(wrong) == 0)
 	wrong = append(wrong, bads...)
 	recipe := papers.recipe
 	if recipe != nil {
 		o.adopt(a, recipe.Verdict())
 	}
-	var err error
 	if j.papers = papers; !o.noCluster {
 		wrong = append(wrong, papers.forEndpoint(o)...)
 	}
-	wrong = append(wrong, o.point.check()...)
+	also(o.checkEngine())
 	if o.url != "" && o.sim == "" {
 		wrong = append(wrong, o.checkURL(a)...)
 		j.watched, err = o.watched(a)
@@ -188,24 +207,14 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 	if counts && max(o.point.workers, j.fleet) == 0 && recipe.perGPU() {
 		bad("say it with --workers N", "the recipe wants a figure for each GPU, and how many there are is not known")
 	}
-	if o.run != "" {
-		also(takenFolder(o.run))
-	}
-	j.past, err = a.openHistory(o.history)
-	also(err)
-	j.reports, err = o.reports.check(o.format, 1)
-	also(err)
-	if o.dryRun && len(j.reports) > 0 {
-		bad("leave one of them out", "--dry-run comes to nothing that --report could tell")
-	}
-	if o.explain && !o.dryRun && !o.noCluster {
-		bad("ask for the plan with --dry-run", "--explain is for --dry-run and --no-cluster")
-	}
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
 	}
 	if o.noCluster && !o.dryRun {
 		return j, nil
+	}
+	if o.onCluster() {
+		return j, j.prepareCluster(ctx, recipe)
 	}
 	return j, j.makePlan(ctx, recipe)
 }
@@ -228,8 +237,8 @@ func (j *validateJob) checkTarget() (wrong []error) {
 	switch {
 	case o.noCluster:
 		wrong = append(wrong, o.onlyPaper(a)...)
-	case o.url == "" && o.sim == "":
-		bad("name an endpoint with --url http://host:port, or try --sim healthy", "there is nothing to validate")
+	case o.onCluster() && o.recipe == "":
+		bad("name an endpoint with --url http://host:port, a recipe for the cluster of your kubeconfig with --recipe FILE|NAME, or try --sim healthy", "there is nothing to validate")
 	case o.url != "" && o.sim != "":
 		bad("leave one of them out", "--url and --sim are both given")
 	}
@@ -257,8 +266,12 @@ func (j *validateJob) makePlan(ctx context.Context, recipe *recipeFile) error {
 	a, o := j.app, j.options
 	p := a.newPlanner(recipe, j.named)
 	p.knobs = j.papers.knobs
-	if o.noCluster && j.fleet > 0 {
+	switch {
+	case j.fleet == 0:
+	case o.noCluster:
 		p.fleet = offer[int]{&j.fleet, fromSnapshot, o.snapshot}
+	case o.onCluster():
+		p.fleet = offer[int]{&j.fleet, fromCluster, j.fleetOf}
 	}
 	flags := []string{"url", "recipe", "data", "snapshot", "history", "request-timeout-seconds"}
 	if j.named != nil {
@@ -277,7 +290,7 @@ func (j *validateJob) makePlan(ctx context.Context, recipe *recipeFile) error {
 		p.note("profile", o.profile, string(FromDefault), "")
 	}
 	if j.named == nil {
-		o.model = p.model(o.model, o.noCluster)
+		o.model = p.model(o.model, o.noCluster || o.onCluster())
 	}
 	stability := o.stability
 	if !p.chose("stability", verdict.Stability) {
@@ -306,6 +319,10 @@ func (j *validateJob) makePlan(ctx context.Context, recipe *recipeFile) error {
 	j.origin = spec.Target{URL: withoutQuery(o.url), Model: o.model}
 	if j.named != nil {
 		j.origin = spec.Target{Scenario: j.named.Metadata.Name, Seed: o.seed, Simulated: true}
+	}
+	if j.cluster != nil {
+		j.origin = spec.Target{Model: o.model, Context: j.cluster.Context}
+		j.plan.NoFreeGPUs = verdict.NoFreeGPUs
 	}
 	j.papers.complete(j.plan, o, p)
 	return p.refer(ctx, j.plan)

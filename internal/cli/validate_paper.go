@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"aicr/internal/checks"
+	"aicr/internal/checks/graph"
+	"aicr/internal/kube"
 	"aicr/internal/report"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
@@ -22,11 +24,15 @@ type papers struct {
 	knobs     spec.KnobValues
 	options   checks.PreflightOptions
 	readiness []spec.Held
+	cluster   *kube.Cluster // of a run on one, or nil
+	offers    graph.Offers  // of that
+	pinned    *spec.Versions
 	images    checks.Images // of a run on a cluster
 }
 
-// readPapers reads the documents and says everything that is wrong with them.
-func (o *validateOptions) readPapers(ctx context.Context, a *app) (*papers, []error) {
+// readPapers reads the documents and says everything that is wrong with them. No cluster
+// is asked before they, and the flags, are sound.
+func (o *validateOptions) readPapers(ctx context.Context, a *app, sound bool) (*papers, []error) {
 	var wrong []error
 	also := func(err error) {
 		if err != nil {
@@ -63,9 +69,18 @@ func (o *validateOptions) readPapers(ctx context.Context, a *app) (*papers, []er
 	for _, m := range checks.Names(asks, p.library.Catalog, p.options) {
 		also(misuse(m.Hint, "%w", m))
 	}
-	if p.snapshot == nil && onCluster && len(wrong) == 0 { // nobody is asked before the documents are sound
-		p.snapshot, err = a.readSnapshotOf(ctx, o.snapshot, clusterFlags{})
+	if p.snapshot == nil && onCluster && len(wrong) == 0 && sound {
+		p.snapshot, err = a.readSnapshotOf(ctx, o.snapshot, o.on.cluster)
 		also(err)
+	}
+	if o.onCluster() && p.recipe != nil && len(wrong) == 0 && sound {
+		if err := p.meetCluster(ctx, a, o); err != nil {
+			return p, append(wrong, err)
+		}
+		if p.snapshot == nil {
+			p.snapshot, err = a.takeSnapshot(ctx, p.cluster, o.on.cluster, 0)
+			also(err)
+		}
 	}
 	if p.recipe == nil {
 		if o.snapshot != "" && o.recipe == "" && !o.noCluster {
@@ -85,7 +100,8 @@ func (o *validateOptions) readPapers(ctx context.Context, a *app) (*papers, []er
 		if err == nil {
 			p.options.Skew = recipes.Broken(recipes.Skew(pinned, p.snapshot))
 		}
-		if err == nil && o.noCluster && o.dryRun && len(bad) == 0 {
+		p.pinned = pinned
+		if err == nil && (o.noCluster && o.dryRun || o.onCluster()) && len(bad) == 0 {
 			p.images, err = a.clusterImages(pinned, p.knobs)
 			also(err)
 		}
@@ -245,6 +261,15 @@ func (p *papers) unused(a *app) []spec.Unused {
 	return all
 }
 
+// onlyInference says of the other checks that they are not carried out on a cluster.
+func onlyInference(all []spec.PlannedCheck) {
+	for i := range all {
+		if c := &all[i]; c.Runs && c.Name != spec.InferencePerf {
+			c.Runs, c.Why = false, "this program has it on paper alone: see --no-cluster"
+		}
+	}
+}
+
 // complete adds to a plan what the documents say of it.
 func (p *papers) complete(plan *spec.Plan, o *validateOptions, by *planner) {
 	plan.Readiness = p.readiness
@@ -253,8 +278,11 @@ func (p *papers) complete(plan *spec.Plan, o *validateOptions, by *planner) {
 	}
 	switch {
 	case p.recipe == nil:
-	case o.noCluster:
+	case o.noCluster || o.onCluster():
 		plan.Checks = checks.PlannedChecks(p.recipe.Recipe, p.snapshot, p.library.Catalog, p.options)
+		if o.onCluster() {
+			onlyInference(plan.Checks)
+		}
 		by.noteKnobs()
 		if !loads(plan) {
 			plan.Half, plan.Cost = nil, spec.Cost{}

@@ -37,6 +37,7 @@ const (
 	fromProfile  = "profile"
 	fromArgument = "argument"
 	fromSnapshot = "snapshot"
+	fromCluster  = "cluster"
 
 	thresholdInput = "threshold " // before the name of one that a recipe sets
 )

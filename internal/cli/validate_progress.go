@@ -31,6 +31,11 @@ type runView struct {
 	next    *judge.Next
 	now     *checks.Progress // of the episode under way, where somebody tells
 	rates   []float64        // tokens a second, one for each second
+
+	waiting  string // what is waited for; "": nothing
+	waits    time.Time
+	toldWait string // the last of it that was a line of its own
+	toldAt   time.Time
 }
 
 // showRun starts the view; close ends it.
@@ -101,6 +106,7 @@ func (v *runView) Judged(number int, verdict *spec.Verdict, next *judge.Next) {
 const (
 	stageStart   = "start"
 	stageEpisode = "episode"
+	stageRemoval = "removing what was made on the cluster" // of no record: it is told of here alone
 )
 
 // span is how many episodes there may be.
@@ -138,7 +144,13 @@ func (v *runView) Progress(p checks.Progress) {
 func (v *runView) Block(width int) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	lines := []string{v.title()}
+	var lines []string
+	if title := v.title(); title != "" {
+		lines = append(lines, title)
+	}
+	if v.waiting != "" {
+		lines = append(lines, v.waitingLine(v.app.env.Now()))
+	}
 	switch {
 	case v.now != nil:
 		m := v.now

@@ -38,7 +38,7 @@ func planText(p *spec.Plan, paint layout.Palette) []byte {
 	if loads(p) {
 		tellLoad(t, p)
 	} else {
-		t.Line(0, paint.Bold("PLAN")+"  ", "checks on a cluster, and no load, since "+spec.InferencePerf+" does not run; nothing was contacted")
+		t.Line(0, paint.Bold("PLAN")+"  ", "checks on a cluster, and no load, since "+spec.InferencePerf+" does not run; "+strings.TrimSuffix(untouched(p), " or loaded"))
 		t.Blank()
 		t.Line(2, "at worst   ", wholeTime(p.Cost.WorstS)+", as long as the checks may take that run")
 	}
@@ -60,7 +60,7 @@ func loads(p *spec.Plan) bool {
 }
 
 func tellLoad(t *layout.Page, p *spec.Plan) {
-	t.Line(0, t.Bold("PLAN")+"  ", fmt.Sprintf("profile %s, %s; nothing was contacted or loaded", p.Profile, fleetOf(p)))
+	t.Line(0, t.Bold("PLAN")+"  ", fmt.Sprintf("profile %s, %s; %s", p.Profile, fleetOf(p), untouched(p)))
 	t.Blank()
 	row := func(name, text string) { t.Line(2, fmt.Sprintf("%-10s ", name), text) }
 	row("load", layout.Point(p.Point))
@@ -88,6 +88,29 @@ func tellLoad(t *layout.Page, p *spec.Plan) {
 	if p.Profile == spec.ProfileClassic {
 		row("mind", classicErrors)
 	}
+}
+
+// untouched says what a dry run has left alone. Where anything is known from the cluster,
+// that was asked.
+func untouched(p *spec.Plan) string {
+	const asked = "the cluster was asked, and nothing was made or loaded"
+	node := p.Inputs["node"]
+	switch {
+	case node.From == fromCluster && node.Value == noNode:
+		now := spec.Skip
+		if p.NoFreeGPUs == spec.NoFreeGPUsFail {
+			now = spec.Fail
+		}
+		return fmt.Sprintf("no GPU is free, so that a run now would be %s; %s", now, asked)
+	case node.From == fromCluster:
+		return "on node " + node.Value + "; " + asked
+	}
+	for _, in := range p.Inputs {
+		if in.From == fromCluster {
+			return asked
+		}
+	}
+	return "nothing was contacted or loaded"
 }
 
 // tellCreates lists what is made on the cluster, and what becomes of it.

@@ -137,7 +137,7 @@ func (ev *Evidence) decide(found []spec.Finding) (spec.State, *Next) {
 		case f.Severity == spec.SeverityInvalid:
 			invalid = true
 		}
-		if f.ID == "cluster/no-free-gpus" {
+		if f.ID == "cluster/no-free-gpus" && f.Severity == spec.SeverityNote {
 			return spec.Skip, nil
 		}
 	}
@@ -161,6 +161,8 @@ func (ev *Evidence) decide(found []spec.Finding) (spec.State, *Next) {
 		return spec.Invalid, nil
 	case len(worst) > 0:
 		return failed()
+	case ev.start.broken != nil:
+		return spec.Invalid, nil
 	case !ev.loaded() || len(ev.episodes)+len(ev.invalid) == 0:
 		return ev.unloaded()
 	case len(ev.invalid) > 0 && ev.all()[len(ev.all())-1] == ev.invalid[len(ev.invalid)-1] && !over:
@@ -520,6 +522,8 @@ func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
 	switch {
 	case v.Verdict == spec.Pass:
 		return ev.passed()
+	case ev.start.broken != nil:
+		return ev.brokeOff()
 	case ev.start.interrupted:
 		return fmt.Sprintf("interrupted after %s: %s", counted(float64(len(ev.episodes)), "episode"), ev.wanted())
 	case !ev.loaded():
@@ -531,6 +535,12 @@ func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
 		return why
 	}
 	return fmt.Sprintf("not decided after %s: %s", counted(float64(len(ev.episodes)), "episode"), ev.wanted())
+}
+
+// brokeOff says that the instrument did not come to its end. That is no word on the
+// deployment, and never a pass.
+func (ev *Evidence) brokeOff() string {
+	return fmt.Sprintf("the load broke off after %s: %s", counted(float64(len(ev.all())), "episode"), ev.start.broken.Text)
 }
 
 // bothKinds counts the stalls where workers and the whole fleet had some: it takes

@@ -34,12 +34,27 @@ func classic(ev *Evidence) *spec.Verdict {
 			}
 		} else if ev.start.notServed != nil {
 			v.Verdict, v.Reason = spec.Fail, "the endpoint never served"
+		} else if ev.start.broken != nil {
+			v.Verdict, v.Reason = spec.Invalid, ev.brokeOff()
 		}
+		return v
+	}
+	if ev.start.broken != nil {
+		v.Verdict, v.Reason = spec.Invalid, ev.brokeOff()
 		return v
 	}
 	d := all[0]
 	v.Episodes, v.LoadedS = 1, round(d.loadedS, 3)
+	for i := range v.Parts {
+		v.Parts[i].Counted = i == 0 // whatever the client's audit says: the published gate has none
+	}
 	v.Verdict = spec.Pass
+	if sent := d.whole.served + d.whole.failed; float64(d.whole.failed) > ev.th.ErrorShare*float64(sent) {
+		v.Notes = append(v.Notes, fmt.Sprintf("%d of %d requests failed, which the published gate does not look at", d.whole.failed, sent))
+	}
+	if d.client.StampLag.N == 0 && d.client.SendLateness.N == 0 {
+		v.Notes = append(v.Notes, "the load is known by its summary alone: whether its client was the limit is not known")
+	}
 	for i := range ev.plan.Constraints {
 		c := &ev.plan.Constraints[i]
 		f := notMeasured()

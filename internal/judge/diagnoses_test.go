@@ -206,6 +206,14 @@ func hole(who int, from, until float64) bout {
 	}
 }
 
+func saidLast(worker, text string) spec.Event {
+	return spec.Event{Kind: spec.EventLog, Source: "pod-" + worker, Worker: worker, Reason: lastWords, Text: text}
+}
+
+func workersReady(want, have int) spec.Event {
+	return spec.Event{Kind: spec.EventWorkers, Want: &want, Have: &have}
+}
+
 func unnamed(q *spec.Request) {
 	if q.Class != spec.ClassOK {
 		q.Worker = ""
@@ -236,14 +244,36 @@ func diagnosisCases() map[string]diagnosisCase {
 			verdict: spec.Fail, want: []string{"fail config/discovery-panic"}, words: []string{"(very high", "24 x", "97 x \"bucket missing\"", "no completion in 2 min"}},
 		"discovery panics, and the version is another": {events: []spec.Event{versions("0.9.0", "1.0.2"), logLine("Unfold must not be polled", 24), neverServes(121)},
 			verdict: spec.Fail, want: []string{"fail config/discovery-panic", "fail config/version-skew"}},
+		"discovery panics, and nobody waits for it": {events: []spec.Event{logLine("Unfold must not be polled", 1), neverServes(4)},
+			verdict: spec.Fail, want: []string{"fail config/discovery-panic"}, words: []string{"(very high", "no completion in 4 s"}},
+		"panic: a missing bucket alone, too early to tell": {events: []spec.Event{logLine("bucket missing", 3), neverServes(119)}, verdict: spec.Fail, want: []string{"fail start/timeout"}},
+		"a missing bucket alone, for long": {events: []spec.Event{logLine("bucket missing", 3), neverServes(121)}, verdict: spec.Fail,
+			want: []string{"fail config/discovery-panic"}, words: []string{"(medium"}},
 		"panic: it serves all the same": {events: []spec.Event{logLine("bucket missing", 3)}, episodes: well, verdict: spec.Pass},
 		"DRA plugin stale": {events: []spec.Event{podEvent("2", "FailedPrepareDynamicResources", "prepare: empty device edits"), neverServes(300)},
 			verdict: spec.Invalid, want: []string{"invalid cluster/dra-stale 2"}, words: []string{"1 pod event"}},
 		"DRA: another reason": {events: []spec.Event{podEvent("2", "FailedPrepareDynamicResources", "timeout"), neverServes(300)},
-			verdict: spec.Fail, want: []string{"fail start/timeout"}},
-		"no free GPU":                       {events: []spec.Event{gpusFree(8, 0)}, verdict: spec.Skip, want: []string{"note cluster/no-free-gpus"}, words: []string{"0 of 8 GPUs were free"}},
-		"free GPUs: one":                    {events: []spec.Event{gpusFree(8, 1)}, verdict: spec.Inconclusive},
-		"pods cannot pull":                  {events: []spec.Event{podEvent("1", "ImagePullBackOff", "no such image"), neverServes(300)}, verdict: spec.Fail, want: []string{"fail cluster/pods-failed 1"}, words: []string{"no such image", "1 event of pods"}},
+			verdict: spec.Fail, want: []string{"fail cluster/pods-failed 2"}, words: []string{"the DRA plugin cannot prepare the GPU of a pod", "timeout"}},
+		"no free GPU": {events: []spec.Event{gpusFree(8, 0)}, verdict: spec.Skip, want: []string{"note cluster/no-free-gpus"}, words: []string{"0 of 8 GPUs were free"}},
+		"no free GPU, told node by node": {events: []spec.Event{held("gpu-0", 8, "held by pod a/b (8)"), held("gpu-1", 4, "held by claim c/d (4)")}, verdict: spec.Skip,
+			want: []string{"note cluster/no-free-gpus"}, words: []string{"0 of 12 GPUs were free", "gpu-0: held by pod a/b (8)", "gpu-1: held by claim c/d (4)"}},
+		"the load's own pod": {events: []spec.Event{{Kind: spec.EventPod, Source: "aicr-load-01234567-x", Reason: "ErrImagePull", Text: "no"}, neverServes(60)}, verdict: spec.Invalid,
+			want: []string{"invalid cluster/pods-failed"}, words: []string{"the load could not begin: an image cannot be pulled"}},
+		"a volume before no place": {events: []spec.Event{podEvent("1", "Unschedulable", "0/3 nodes"), podEvent("", "VolumeUnbound", "no provisioner"), neverServes(60)}, verdict: spec.Fail,
+			want: []string{"fail cluster/pods-failed 1"}, words: []string{"the volume for the model is not bound", "0/3 nodes"}},
+		"free GPUs: one":   {events: []spec.Event{gpusFree(8, 1)}, verdict: spec.Inconclusive},
+		"pods cannot pull": {events: []spec.Event{podEvent("1", "ImagePullBackOff", "no such image"), neverServes(300)}, verdict: spec.Fail, want: []string{"fail cluster/pods-failed 1"}, words: []string{"no such image", "an image cannot be pulled"}},
+		"pods cannot pull, so that no worker is there": {events: []spec.Event{workersReady(2, 0), podEvent("1", "ImagePullBackOff", "no such image"), neverServes(3)}, verdict: spec.Fail,
+			want: []string{"fail cluster/pods-failed 1"}},
+		"workers are not there, and nothing tells why": {events: []spec.Event{workersReady(4, 3), neverServes(300)}, verdict: spec.Fail,
+			want: []string{"fail start/timeout", "fail worker/absent"}, words: []string{"1 of 4 workers were never seen"}},
+		"a worker runs and never becomes ready": {events: []spec.Event{workersReady(4, 3), podEvent("2", notReady, "Running not ready"), neverServes(300)}, verdict: spec.Fail,
+			want: []string{"fail worker/absent 2"}, words: []string{"worker 2 never became ready: Running not ready", "worker 2 never became ready ("}},
+		"pods crash, and their last words are known": {events: []spec.Event{podEvent("1", "CrashLoopBackOff", "ended twice"), podEvent("2", "CrashLoopBackOff", "ended twice"), saidLast("1", "first"),
+			saidLast("1", "second"), saidLast("1", "3"), saidLast("1", "4"), saidLast("1", "5"), saidLast("1", "KeyError: model"), saidLast("2", "not of this one"), neverServes(3)}, verdict: spec.Fail,
+			want: []string{"fail cluster/pods-failed 1,2"}, words: []string{"log of pod-1: second\n", "log of pod-1: KeyError: model\n"}},
+		"pods: what is refused says why at its end": {events: []spec.Event{podEvent("1", "GraphFailed", strings.Repeat("is forbidden: ", 30)+"nobody deploys on a Friday"), neverServes(3)}, verdict: spec.Fail,
+			want: []string{"fail cluster/pods-failed 1"}, words: []string{"nobody deploys on a Friday"}},
 		"pods: one was slow, and all serve": {events: []spec.Event{podEvent("1", "FailedScheduling", "0/3 nodes")}, episodes: well, verdict: spec.Pass},
 		"answers without a token, no load": {events: []spec.Event{answer("0", 1, 0, "no-tokens"), answer("1", 1, 0, "no-tokens"), neverServes(60)}, verdict: spec.Invalid,
 			want: []string{"invalid serving/no-tokens 0,1"}, words: []string{"every answer was complete and without a token"}},
@@ -428,6 +458,25 @@ func TestNoVerdictSaysNaN(t *testing.T) {
 		for _, odd := range []string{"NaN", "Inf", "%!", "<nil>", "9223372036854775"} {
 			if strings.Contains(text, odd) {
 				t.Errorf("%s: %q in\n%s", name, odd, text)
+			}
+		}
+	}
+}
+
+// held is a node with no free GPU.
+func held(node string, gpus int, by string) spec.Event {
+	none := 0
+	return spec.Event{Kind: spec.EventGPUs, Source: node, Want: &gpus, Have: &none, Text: by}
+}
+
+func TestARecipeMayWantFreeGPUs(t *testing.T) {
+	for _, profile := range []string{spec.ProfileStandard, spec.ProfileClassic} {
+		for word, want := range map[string]spec.State{"": spec.Skip, spec.NoFreeGPUsSkip: spec.Skip, spec.NoFreeGPUsFail: spec.Fail} {
+			th, _ := spec.DefaultThresholds(profile)
+			c := NewCase(&spec.Plan{Profile: profile, Thresholds: th, NoFreeGPUs: word})
+			c.Hear(held("gpu-0", 8, "held by pod a/b (8)"))
+			if v, _ := c.Verdict(); v.Verdict != want {
+				t.Errorf("%s, %q: %s, %s", profile, word, v.Verdict, v.Reason)
 			}
 		}
 	}

@@ -17,7 +17,11 @@ func coldStart(ev *Evidence) []spec.Finding {
 		n++
 		longest = max(longest, *a.Seconds)
 		workers = append(workers, a.Worker)
-		seen = append(seen, fmt.Sprintf("the first answer of %s took %.1f s", workerOrNobody(a.Worker), *a.Seconds))
+		whose := "the first answer"
+		if a.Worker != "" {
+			whose += " of worker " + a.Worker
+		}
+		seen = append(seen, fmt.Sprintf("%s took %.1f s", whose, *a.Seconds))
 	}
 	if n == 0 {
 		return nil

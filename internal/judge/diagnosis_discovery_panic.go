@@ -7,9 +7,11 @@ import (
 	"aicr/internal/spec"
 )
 
-// discoveryPanic finds a frontend that is up and will never serve, by its log.
+// discoveryPanic finds a frontend that is up and will never serve, by its log. One that
+// polled a stream that had ended does not recover, so that nobody need wait for it; what
+// one that starts may tell as well has to last.
 func discoveryPanic(ev *Evidence) []spec.Finding {
-	if e := ev.start.notServed; e == nil || e.T < ev.th.NoServeS {
+	if ev.start.notServed == nil {
 		return nil
 	}
 	var seen []string
@@ -22,7 +24,7 @@ func discoveryPanic(ev *Evidence) []spec.Finding {
 			}
 		}
 	}
-	if len(seen) == 0 {
+	if len(seen) == 0 || sure != spec.ConfidenceVeryHigh && ev.start.notServed.T < ev.th.NoServeS {
 		return nil
 	}
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: sure,
@@ -40,6 +42,16 @@ func clip(s string) string {
 	const most = 160
 	if len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// shorten shortens what a cluster says of a failure: such errors begin with what was done,
+// and end with why it failed.
+func shorten(s string) string {
+	const head, tail = 120, 240
+	if len(s) > head+tail {
+		return strings.ToValidUTF8(s[:head], "") + "…" + strings.ToValidUTF8(s[len(s)-tail:], "")
 	}
 	return s
 }

@@ -27,5 +27,5 @@ func draStale(ev *Evidence) []spec.Finding {
 	return []spec.Finding{{Severity: spec.SeverityInvalid, Confidence: spec.ConfidenceVeryHigh, Workers: workers,
 		Summary:  "the DRA plugin is stale: no pod gets its GPU",
 		Evidence: []string{fmt.Sprintf("%s: %s", counted(float64(n), "pod event"), text)},
-		Advice:   []string{"restart the driver, then the DRA kubelet plugin, then check that GPUs are allocatable", "`kubectl rollout restart daemonset -n nvidia-dra-driver`", "`kubectl get resourceslices -o wide`"}}}
+		Advice:   []string{"restart the driver, then the DRA kubelet plugin, then check that GPUs are allocatable", "the plugin's pod on that node alone: `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE`, then `kubectl delete pod`", "`kubectl get resourceslices -o wide`"}}}
 }

@@ -3,33 +3,128 @@ package judge
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"aicr/internal/spec"
 )
 
-// podFailures are the reasons of a pod's event after which it does not start.
-var podFailures = [...]string{"ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff", "BackOff", "Failed", "FailedScheduling", "FailedMount", "OOMKilled"}
+// podCause is a way in which pods cannot start: the reasons of events that tell of it,
+// what it is called, and what to do about it.
+type podCause struct {
+	reasons []string
+	summary string // of so many pods
+	advice  []string
+}
+
+// podCauses lists them, what is nearest to the cause first: a volume that is not there
+// makes a pod unschedulable, and not the other way round.
+func podCauses() []podCause {
+	return []podCause{
+		{[]string{"QueueMissing"}, "the scheduler's queue is missing, so that no pod of the graph is placed",
+			[]string{"`kubectl get queues.scheduling.run.ai`: is the run's queue, and its parent, there?", "look at the log of KAI's controllers"}},
+		{[]string{"InvalidImageName"}, "an image's name cannot be read, so that nothing is pulled",
+			[]string{"look at AICR_VALIDATOR_IMAGE_REGISTRY, AICR_VALIDATOR_IMAGE_TAG and --image: `aicr versions` lists what is pulled"}},
+		{[]string{"ErrImagePull", "ImagePullBackOff"}, "an image cannot be pulled",
+			[]string{"is the name right, and does the registry let this cluster in? `aicr versions` lists what is pulled", "name the registry's secret with --image-pull-secret, a mirror with AICR_VALIDATOR_IMAGE_REGISTRY, or the image of this program with --image"}},
+		{[]string{"PopulateFailed"}, "the model could not be fetched into its volume",
+			[]string{"look at the log of the Job aicr-model-cache-populate: a gated model wants HF_TOKEN, and a cluster without a way out a mirror", "AICR_INFERENCE_PERF_MODEL_CACHE_SIZE=off has each worker fetch the model itself"}},
+		{[]string{"VolumeUnbound"}, "the volume for the model is not bound",
+			[]string{"`kubectl get storageclasses`: is there a provisioner behind the one that is asked for?", "name another with AICR_INFERENCE_PERF_MODEL_CACHE_STORAGE_CLASS, or do without: AICR_INFERENCE_PERF_MODEL_CACHE_SIZE=off"}},
+		{[]string{"FailedMount", "FailedAttachVolume"}, "a volume cannot be mounted",
+			[]string{"`kubectl get volumeattachments`: is it attached to another node?", "look at the log of the storage driver on the node"}},
+		{[]string{"OOMKilled"}, "memory ran out",
+			[]string{"it is the host's memory and not the GPU's: give the container more, or load less of the model there"}},
+		{[]string{"FailedPrepareDynamicResources"}, "the DRA plugin cannot prepare the GPU of a pod",
+			[]string{"look at the log of the DRA kubelet plugin on the node", "where its driver was restarted: restart the driver, then the plugin, then see that GPUs are allocatable"}},
+		{[]string{"Evicted", "Preempted"}, "a pod was put out of its node",
+			[]string{"`kubectl describe node NODE`: is it short of memory, of disk, or taken by a higher priority?"}},
+		{[]string{"CrashLoopBackOff", "BackOff", "Failed"}, "a container crashes",
+			[]string{"its last lines are above, and more of them in diagnostics/"}},
+		{[]string{"Unschedulable", "FailedScheduling"}, "no node takes a pod of the graph",
+			[]string{"what is in the way is said for each node: give way to it, or choose another with --node, --node-selector or --toleration"}},
+		{[]string{"GraphFailed"}, "Dynamo's operator cannot make the graph",
+			[]string{"`kubectl get dynamographdeployment -A -o yaml` has its conditions", "look at the log of Dynamo's operator"}},
+	}
+}
+
+// inDiagnostics is where to look: what a run has made is gone when its verdict is read.
+const inDiagnostics = "diagnostics/ of the run has its pods, events and logs; with --no-cleanup the pods stay, to be looked at"
+
+// loadPods begins the names of the pods that load. That they cannot start is no fault of
+// what was to be measured.
+const loadPods = "aicr-load-"
 
 // podsFailed finds pods that could not start, where nothing was served for it.
 func podsFailed(ev *Evidence) []spec.Finding {
 	if ev.start.notServed == nil {
 		return nil
 	}
-	var seen, workers []string
+	var own, loading []spec.Event
 	for _, e := range ev.start.pods {
-		if slices.Contains(podFailures[:], e.Reason) {
-			seen = append(seen, fmt.Sprintf("%s: %s: %s", e.Source, e.Reason, clip(e.Text)))
-			if e.Worker != "" {
-				workers = append(workers, e.Worker)
-			}
+		stale := e.Reason == "FailedPrepareDynamicResources" && strings.Contains(e.Text, "empty device edits")
+		switch {
+		case stale || !slices.ContainsFunc(podCauses(), func(c podCause) bool { return slices.Contains(c.reasons, e.Reason) }):
+		case strings.Contains(e.Source, loadPods):
+			loading = append(loading, e)
+		default:
+			own = append(own, e)
 		}
 	}
-	if len(seen) == 0 {
+	found := podFinding(own, ev.start.logs, spec.SeverityFail, "")
+	return append(found, podFinding(loading, nil, spec.SeverityInvalid, "the load could not begin: ")...)
+}
+
+// lastWords is the reason of lines of a log that a container ended with; so many of them
+// are quoted, of one pod: the others say the same.
+const (
+	lastWords   = "last-words"
+	quotedWords = 5
+)
+
+// quoted are the last words of one of the pods of events.
+func quoted(events, logs []spec.Event) (lines []string) {
+	for _, e := range events {
+		for _, l := range logs {
+			if l.Reason == lastWords && l.Source == e.Source {
+				lines = append(lines, fmt.Sprintf("log of %s: %s", l.Source, clip(l.Text)))
+			}
+		}
+		if len(lines) > 0 {
+			return lines[max(0, len(lines)-quotedWords):]
+		}
+	}
+	return nil
+}
+
+func podFinding(events, logs []spec.Event, severity, before string) []spec.Finding {
+	if len(events) == 0 {
 		return nil
 	}
-	return []spec.Finding{{Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh, Workers: workers,
-		Summary: counted(float64(len(seen)), "event") + " of pods that could not start", Evidence: firstOf(seen, 8),
-		Advice: []string{"`kubectl describe pod POD`", "`kubectl logs POD --previous`"}}}
+	f := spec.Finding{Severity: severity, Confidence: spec.ConfidenceVeryHigh}
+	for _, c := range podCauses() {
+		first := slices.IndexFunc(events, func(e spec.Event) bool { return slices.Contains(c.reasons, e.Reason) })
+		hit := first >= 0
+		if hit && f.Summary == "" {
+			f.Summary = strings.TrimSuffix(before+c.summary+": "+shorten(events[first].Text), ": ")
+		}
+		if hit {
+			f.Advice = append(f.Advice, c.advice...)
+		}
+	}
+	var seen []string
+	for _, e := range events {
+		line := fmt.Sprintf("%s: %s: %s", e.Source, e.Reason, shorten(e.Text))
+		if slices.Contains(seen, line) {
+			continue
+		}
+		seen = append(seen, line)
+		if e.Worker != "" && !slices.Contains(f.Workers, e.Worker) {
+			f.Workers = append(f.Workers, e.Worker)
+		}
+	}
+	f.Evidence = append(firstOf(seen, 8), quoted(events, logs)...)
+	f.Advice = append(f.Advice, inDiagnostics)
+	return []spec.Finding{f}
 }
 
 // firstOf keeps a list readable.

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"aicr/internal/spec"
@@ -12,6 +13,9 @@ func startTimeout(ev *Evidence) []spec.Finding {
 	e := ev.start.notServed
 	if e == nil || ev.loaded() {
 		return nil
+	}
+	if slices.ContainsFunc(ev.start.pods, func(p spec.Event) bool { return p.Reason == notReady }) {
+		return nil // who is absent tells why
 	}
 	for _, better := range []func(*Evidence) []spec.Finding{noFreeGPUs, draStale, discoveryPanic, podsFailed, noTokensServed} {
 		if len(better(ev)) > 0 {

@@ -7,9 +7,17 @@ import (
 	"aicr/internal/spec"
 )
 
+// notReady is the reason of the event of a pod that runs and does not become ready, where
+// nothing else is known of it.
+const notReady = "NotReady"
+
 // workerAbsent finds workers that are not there, that left, or that nobody sends
-// anything to.
+// anything to. Of a start that failed for a reason that is known, that no worker served
+// is no news.
 func workerAbsent(ev *Evidence) []spec.Finding {
+	if !ev.loaded() && ev.start.notServed != nil && len(slices.Concat(draStale(ev), discoveryPanic(ev), podsFailed(ev))) > 0 {
+		return nil
+	}
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh,
 		Advice: []string{"`kubectl get pods -o wide`: which worker's pod is missing or restarted?", "`kubectl describe pod POD`; `kubectl logs POD --previous`",
 			"a worker that was frozen for some 10 s leaves discovery and does not come back: restart it"}}
@@ -33,6 +41,11 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 	for _, a := range ev.start.answers {
 		if a.Reason == "silent" && a.Worker != "" && ev.loaded() {
 			say(a.Worker, "worker %s never answered before the load", a.Worker)
+		}
+	}
+	for _, e := range ev.start.pods {
+		if e.Reason == notReady && e.Worker != "" && ev.start.notServed != nil {
+			say(e.Worker, "worker %s never became ready: %s", e.Worker, shorten(e.Text))
 		}
 	}
 	most := 0
@@ -85,6 +98,9 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 // howAbsent words the worst way in which workers are absent.
 func (ev *Evidence) howAbsent(workers []string) string {
 	worst := neverServed
+	if len(ev.looked()) == 0 && ev.start.notServed != nil {
+		return "never became ready"
+	}
 	for _, d := range ev.looked() {
 		for _, w := range d.workers {
 			if slices.Contains(workers, w.name) && w.absent != stays {

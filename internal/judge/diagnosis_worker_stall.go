@@ -36,13 +36,13 @@ func workerStall(ev *Evidence) []spec.Finding {
 	}
 	if wedged := ev.wedged(); len(wedged) > 0 {
 		f.Severity, f.Confidence = spec.SeverityFail, spec.ConfidenceHigh
-		f.Summary = fmt.Sprintf("%s %s for good: no token until the end of the load, in two episodes or more", several("worker", wedged), verb(len(wedged), "hangs", "hang"))
+		f.Summary = fmt.Sprintf("%s %s for good: no token until the end of the load, in two episodes or more", ev.placed(wedged), verb(len(wedged), "hangs", "hang"))
 	} else {
 		times := "once"
 		if n > 1 {
 			times = fmt.Sprintf("%d times", n)
 		}
-		f.Summary = fmt.Sprintf("%s stalled %s in %.1f min of load, for up to %d s", several("worker", f.Workers), times, minutes, longest)
+		f.Summary = fmt.Sprintf("%s stalled %s in %.1f min of load, for up to %d s", ev.placed(f.Workers), times, minutes, longest)
 	}
 	if ev.tests.prior > 0 {
 		f.Summary += fmt.Sprintf(", and this deployment %.1f times in earlier runs", ev.tests.prior)
@@ -54,6 +54,9 @@ func workerStall(ev *Evidence) []spec.Finding {
 	switch worker := ev.escalated(); {
 	case gate && worker != "":
 		f.Severity, f.Confidence = spec.SeverityFail, spec.ConfidenceHigh
+		if before := ev.priorOf(worker); before > 0 {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("with those of earlier runs it is %.1f stalls of %s: %d of the same are no chance", float64(n)+before, priorName(spec.PriorStall{GPU: ev.gpuOf(worker), Worker: worker}), ev.th.SameWorker))
+		}
 		if n > 1 {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("every stall was on worker %s: chance does that once in %.0f", worker, math.Pow(float64(len(ev.digestWorkers())), float64(n-1))))
 		}

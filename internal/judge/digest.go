@@ -53,7 +53,7 @@ type digest struct {
 // wholeDigest is what a client without a judge reports: everything, start and end.
 type wholeDigest struct {
 	throughput, ttft99 float64
-	served             int
+	served, failed     int
 }
 
 // figure is a value and its interval.
@@ -135,7 +135,7 @@ func digestOf(p *spec.Plan, r *spec.EpisodeRecord, past *past) *digest {
 	d.hosts(t, r, clean)
 	d.served(r, th)
 	d.failures(t, r)
-	d.whole = wholeDigest{math.NaN(), math.NaN(), e.Requests.Served}
+	d.whole = wholeDigest{math.NaN(), math.NaN(), e.Requests.Served, e.Requests.Failed}
 	for _, f := range e.Figures {
 		switch f.Name {
 		case Throughput:

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -33,28 +34,39 @@ type Evidence struct {
 
 // start is what was seen before any load.
 type start struct {
-	gpus, freeGPUs     *int
+	gpus, freeGPUs     *int     // of all the nodes that were told of
+	holders            []string // who has the others
 	runtime, chart     string
 	wantWorkers        *int
 	haveWorkers        *int
-	answers            []spec.Event // of workers
+	places             map[string]place // of workers, by name
+	answers            []spec.Event     // of workers
 	notServed          *spec.Event
 	pods               []spec.Event
 	logs               []spec.Event
 	interrupted, ended bool
+	broken             *spec.Event // the instrument itself broke off, and says why
 }
 
+// place is where a worker is, as far as it is known.
+type place struct{ node, gpu string }
+
 func startOf(events []spec.Event) start {
-	s := start{}
+	s := start{places: map[string]place{}}
 	for i := range events {
 		e := &events[i]
 		switch e.Kind {
 		case spec.EventGPUs:
-			s.gpus, s.freeGPUs = e.Want, e.Have
+			s.gpus, s.freeGPUs = plus(s.gpus, e.Want), plus(s.freeGPUs, e.Have)
+			if e.Text != "" {
+				s.holders = append(s.holders, e.Source+": "+e.Text)
+			}
 		case spec.EventVersions:
 			s.runtime, s.chart = e.Runtime, e.Chart
 		case spec.EventWorkers:
 			s.wantWorkers, s.haveWorkers = e.Want, e.Have
+		case spec.EventPlaced:
+			s.places[e.Worker] = place{e.Source, e.GPU}
 		case spec.EventAnswer:
 			s.answers = append(s.answers, *e)
 		case spec.EventNotServed:
@@ -65,11 +77,23 @@ func startOf(events []spec.Event) start {
 			s.logs = append(s.logs, *e)
 		case spec.EventInterrupt:
 			s.interrupted = true
+			if e.Reason != "" {
+				s.broken = e
+			}
 		case spec.EventStage:
 			s.ended = s.ended || e.Stage == "end"
 		}
 	}
 	return s
+}
+
+// plus adds what is known.
+func plus(a, b *int) *int {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	sum := *a + *b
+	return &sum
 }
 
 // evidenceOf weighs what there is.
@@ -304,17 +328,23 @@ func (ev *Evidence) escalated() string {
 		if worker == "" {
 			return ""
 		}
-		count := float64(n)
-		for _, p := range ev.plan.Prior {
-			if p.GPU != "" && p.GPU == ev.gpuOf(worker) || p.GPU == "" && p.Worker == worker {
-				count += p.Count
-			}
-		}
-		if count >= float64(ev.th.SameWorker) {
+		if float64(n)+ev.priorOf(worker) >= float64(ev.th.SameWorker) {
 			return worker
 		}
 	}
 	return ""
+}
+
+// priorOf is how often a worker's GPU stalled in earlier runs, or the worker where none is
+// known of them.
+func (ev *Evidence) priorOf(worker string) float64 {
+	count := 0.0
+	for _, p := range ev.plan.Prior {
+		if p.GPU != "" && p.GPU == ev.gpuOf(worker) || p.GPU == "" && p.Worker == worker {
+			count += p.Count
+		}
+	}
+	return count
 }
 
 func (ev *Evidence) digestWorkers() []*workerDigest {
@@ -324,7 +354,11 @@ func (ev *Evidence) digestWorkers() []*workerDigest {
 	return ev.episodes[0].workers
 }
 
+// gpuOf is a worker's GPU: the one that it was given, else what telemetry says.
 func (ev *Evidence) gpuOf(worker string) string {
+	if given := ev.start.places[worker].gpu; given != "" {
+		return given
+	}
 	for _, d := range ev.looked() {
 		if w := d.worker(worker); w != nil && w.gpu != "" {
 			return w.gpu
@@ -341,6 +375,26 @@ func (ev *Evidence) gpusOf(workers []string) []string {
 		}
 	}
 	return all
+}
+
+// placed are workers in a sentence, with their node and their GPUs where the record says
+// where they were put.
+func (ev *Evidence) placed(workers []string) string {
+	words := several("worker", workers)
+	var nodes []string
+	for _, w := range workers {
+		if node := ev.start.places[w].node; node != "" && !slices.Contains(nodes, node) {
+			nodes = append(nodes, node)
+		}
+	}
+	if len(nodes) == 0 {
+		return words
+	}
+	words += " (" + several("node", nodes)
+	if gpus := ev.gpusOf(workers); len(gpus) > 0 {
+		words += ", " + several("GPU", gpus)
+	}
+	return words + ")"
 }
 
 // ratio is the throughput over the reference; NaN without one.

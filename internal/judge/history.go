@@ -39,18 +39,25 @@ var tracked = []struct {
 
 // LearnDeployment takes up what a run tells of the deployment besides its name.
 func LearnDeployment(d *spec.Deployment, events []spec.Event, series []spec.Sample) {
+	has := func(gpu string) {
+		if !strings.HasPrefix(gpu, "GPU-") { // without a UUID it has a name of its place alone
+			return
+		}
+		if at, known := slices.BinarySearch(d.GPUs, gpu); !known {
+			d.GPUs = slices.Insert(d.GPUs, at, gpu)
+		}
+	}
 	for _, e := range events {
-		if e.Kind == spec.EventVersions && e.Runtime != "" {
+		switch {
+		case e.Kind == spec.EventVersions && e.Runtime != "":
 			d.Runtime = e.Runtime
+		case e.Kind == spec.EventPlaced:
+			has(e.GPU)
 		}
 	}
 	for i := range series {
-		s := &series[i]
-		if s.Source != spec.SourceGPU || s.GPU == nil || !strings.HasPrefix(s.Name, "GPU-") { // without a UUID it has a name of its place alone
-			continue
-		}
-		if at, known := slices.BinarySearch(d.GPUs, s.Name); !known {
-			d.GPUs = slices.Insert(d.GPUs, at, s.Name)
+		if s := &series[i]; s.Source == spec.SourceGPU && s.GPU != nil {
+			has(s.Name)
 		}
 	}
 }

@@ -175,6 +175,11 @@ func TestADeploymentIsLearnedFromTheRun(t *testing.T) {
 	if d.Runtime != "1.4.1" || !slices.Equal(d.GPUs, []string{"GPU-1", "GPU-2"}) {
 		t.Errorf("%+v", d)
 	}
+	// On a cluster it is told who was given which, whatever an exporter says.
+	judge.LearnDeployment(&d, []spec.Event{{Kind: spec.EventPlaced, Worker: "decode-0", Source: "node", GPU: "GPU-0"}, {Kind: spec.EventPlaced, Worker: "decode-1", Source: "node"}, {Kind: spec.EventLog, GPU: "GPU-9"}}, nil)
+	if !slices.Equal(d.GPUs, []string{"GPU-0", "GPU-1", "GPU-2"}) {
+		t.Errorf("%q", d.GPUs)
+	}
 }
 
 // series is a history with one run a day of these throughputs.

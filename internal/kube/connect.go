@@ -37,8 +37,16 @@ type Cluster struct {
 	Context string
 	Server  string // its address, without anything secret
 
+	// How calls are made: set them before the first.
+	Limit    time.Duration     // of each try; 0: DefaultRequestTimeout
+	Patience time.Duration     // how long a server that does not answer is tried again; 0: DefaultPatience
+	First    time.Duration     // the same of one that has never answered: it may not be there at all; 0: as Patience
+	Trouble  func(text string) // hears once that the server is away, and once that it is back; nil: nobody does
+
 	server  rest.Interface
+	config  *rest.Config
 	secrets []string // never to be seen in an error
+	health  health
 }
 
 // NoConfigError says that nothing tells which cluster is meant.
@@ -48,7 +56,10 @@ func (e *NoConfigError) Error() string {
 	if len(e.Looked) == 0 {
 		return "no kubeconfig, and this is not a cluster's pod"
 	}
-	return "no kubeconfig: " + strings.Join(e.Looked, ", ") + " is not there"
+	if len(e.Looked) == 1 {
+		return "no kubeconfig: " + e.Looked[0] + " is not there"
+	}
+	return "no kubeconfig: " + strings.Join(e.Looked, ", ") + " are not there"
 }
 
 // ContextError says that a kubeconfig has no context of that name.
@@ -71,18 +82,24 @@ func Connect(a Access) (*Cluster, error) {
 		return nil, err
 	}
 	config.UserAgent = a.Program
+	return connectTo(config, name)
+}
+
+func connectTo(config *rest.Config, name string) (*Cluster, error) {
 	config.WarningHandler = rest.NoWarnings{} // deprecations are facts of the snapshot, not noise on standard error
 	config.QPS, config.Burst = 50, 100        // a snapshot is some fifteen requests and one for each 500 nodes
 	config.Timeout = 0                        // every request has its own
-	c := &Cluster{Context: name, Server: withoutUser(config.Host), secrets: secretsOf(config)}
+	c := &Cluster{Context: name, config: config, Server: withoutUser(config.Host), secrets: secretsOf(config)}
 	// The client for all of Kubernetes would make the program twice as large, for eight
 	// lists.
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	if c.server, err = rest.UnversionedRESTClientFor(config); err != nil {
-		return nil, c.plain(err)
+	server, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: context %s: %w", name, c.plain(err))
 	}
+	c.server = server
 	return c, nil
 }
 
@@ -128,7 +145,7 @@ func (a Access) choose(raw *api.Config) (*rest.Config, string, error) {
 	}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*raw, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	if err != nil {
-		return nil, "", fmt.Errorf("context %s: %w", name, err)
+		return nil, "", fmt.Errorf("reading the kubeconfig: context %s: %w", name, err)
 	}
 	return config, name, nil
 }
@@ -192,4 +209,5 @@ func (e *shownError) Unwrap() error { return e.cause }
 const (
 	DefaultTimeout        = time.Minute
 	DefaultRequestTimeout = 15 * time.Second
+	DefaultPatience       = 3 * time.Minute
 )

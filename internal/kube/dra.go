@@ -3,13 +3,14 @@ package kube
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"aicr/internal/spec"
@@ -31,7 +32,7 @@ type slice struct {
 	unreadable         string
 }
 
-// sliceFields are the fields of it. v1beta1 has a level more in each device.
+// sliceFields are the fields of it, for whoever counts devices.
 type sliceFields struct {
 	Spec struct {
 		Driver   string `json:"driver"`
@@ -41,29 +42,62 @@ type sliceFields struct {
 			Generation         int64  `json:"generation"`
 			ResourceSliceCount int64  `json:"resourceSliceCount"`
 		} `json:"pool"`
-		Devices []struct {
-			Name string `json:"name"`
-			deviceFields
-			Basic *deviceFields `json:"basic"`
-		} `json:"devices"`
+		Devices []sliceDevice `json:"devices"`
 	} `json:"spec"`
 }
 
+// sliceDevice is a device of a slice. v1beta1 has a level more in each.
+type sliceDevice struct {
+	Name string `json:"name"`
+	deviceFields
+	Basic *deviceFields `json:"basic"`
+}
+
+func (d *sliceDevice) fields() *deviceFields {
+	if d.Basic != nil {
+		return d.Basic
+	}
+	return &d.deviceFields
+}
+
+// deviceFields are what is said of a device.
 type deviceFields struct {
-	Attributes map[string]struct {
-		String  *string `json:"string"`
-		Version *string `json:"version"`
-	} `json:"attributes"`
-	Capacity map[string]struct {
-		Value resource.Quantity `json:"value"`
+	Attributes attributes `json:"attributes"`
+	Taints     []Taint    `json:"taints"`
+	Capacity   map[string]struct {
+		Value json.RawMessage `json:"value"`
 	} `json:"capacity"`
 }
 
-// text is an attribute, whose name may be written with the driver's before it.
-func (d deviceFields) text(name string) string {
-	a, ok := d.Attributes[name]
+func (d *deviceFields) text(name string) string { return d.Attributes.text(name) }
+
+// memoryMiB is 0 where it is not said.
+func (d *deviceFields) memoryMiB() (int64, error) {
+	memory, ok := d.Capacity["memory"]
 	if !ok {
-		a = d.Attributes[gpuDriver+"/"+name]
+		memory = d.Capacity[gpuDriver+"/memory"]
+	}
+	if memory.Value == nil {
+		return 0, nil
+	}
+	amount, err := quantityOf(memory.Value)
+	if err != nil {
+		return 0, fmt.Errorf("memory: %w", err)
+	}
+	return amount.Value() >> 20, nil
+}
+
+// attributes are those of a device.
+type attributes map[string]struct {
+	String  *string `json:"string"`
+	Version *string `json:"version"`
+}
+
+// text is an attribute, whose name may be written with the driver's before it.
+func (all attributes) text(name string) string {
+	a, ok := all[name]
+	if !ok {
+		a = all[gpuDriver+"/"+name]
 	}
 	switch {
 	case a.String != nil:
@@ -77,10 +111,7 @@ func (d deviceFields) text(name string) string {
 func sliceOf(fields *sliceFields) slice {
 	s := slice{driver: fields.Spec.Driver, pool: fields.Spec.Pool.Name, node: fields.Spec.NodeName, generation: fields.Spec.Pool.Generation, of: fields.Spec.Pool.ResourceSliceCount}
 	for _, d := range fields.Spec.Devices {
-		device := d.deviceFields
-		if d.Basic != nil {
-			device = *d.Basic
-		}
+		device := d.fields()
 		if s.driver != gpuDriver {
 			s.devices++
 			continue
@@ -90,11 +121,11 @@ func sliceOf(fields *sliceFields) slice {
 			s.devices++
 			s.products = append(s.products, device.text("productName"))
 			s.driverVersions = append(s.driverVersions, device.text("driverVersion"))
-			memory, ok := device.Capacity["memory"]
-			if !ok {
-				memory = device.Capacity[gpuDriver+"/memory"]
-			}
-			if mib := memory.Value.Value() >> 20; mib > 0 {
+			mib, err := device.memoryMiB()
+			switch {
+			case err != nil:
+				s.unreadable = "device " + d.Name + ": " + err.Error()
+			case mib > 0:
 				s.memories = append(s.memories, strconv.FormatInt(mib, 10))
 			}
 		case "": // it could be a GPU: none is counted then

@@ -86,6 +86,7 @@ func TestOnlyAWholeGenerationOfAPoolCounts(t *testing.T) {
 		{"none is whole", []slice{s(1, 2, 4)}, -1},
 		{"too many", []slice{s(1, 1, 4), s(1, 1, 4)}, -1},
 		{"a device without a type", []slice{odd}, -1},
+		{"another driver's is not whole", []slice{s(1, 1, 8), {driver: "nic.example", pool: "nics", node: "n", generation: 1, of: 2, devices: 4}}, 8},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &readings{draVersion: reading[string]{got: "v1"}, slices: reading[[]slice]{got: tt.slices}, nodes: reading[[]node]{got: []node{{name: "n"}}}}
@@ -101,6 +102,26 @@ func TestOnlyAWholeGenerationOfAPoolCounts(t *testing.T) {
 				t.Errorf("gpu-count %s, want %s", got, want)
 			}
 		})
+	}
+}
+
+func TestAPoolSaysAllThatItsSlicesSay(t *testing.T) {
+	s := func(product, driver, memory string) slice {
+		return slice{driver: gpuDriver, pool: "p", node: "n", generation: 1, of: 3, products: []string{product}, driverVersions: []string{driver}, memories: []string{memory}}
+	}
+	all := poolsOf([]slice{s("H200", "2", "140"), s("H100", "1", "80"), s("H200", "2", "140")})
+	if len(all) != 1 || all[0].product != "H100,H200" || all[0].driverVersion != "1,2" || all[0].memoryMiB != "140,80" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// A list with nothing in it has no names, not one that is empty.
+func TestWhatThereIsNoneOfHasNoName(t *testing.T) {
+	s := (&readings{draVersion: reading[string]{got: "v1"}}).snapshot(Options{})
+	for path, want := range map[string]string{"K8s.dra.slices": "0", "K8s.dra.devices": "0", "K8s.dra.drivers": spec.ReasonAbsent, "K8s.device-classes.count": "0", "K8s.device-classes.names": spec.ReasonAbsent} {
+		if got := fact(t, s, path); got != want {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
 	}
 }
 
@@ -271,19 +292,23 @@ func TestDevicesOfASlice(t *testing.T) {
 		name, slice string
 		devices     int
 		unreadable  bool
+		memories    string
 	}{
-		{"a GPU and a part of one", `{"spec": {"driver": "gpu.nvidia.com", "devices": [{"name": "a", "attributes": {"type": {"string": "gpu"}}}, {"name": "b", "attributes": {"type": {"string": "mig"}}}]}}`, 1, false},
-		{"a name with its driver's", `{"spec": {"driver": "gpu.nvidia.com", "devices": [{"name": "a", "attributes": {"gpu.nvidia.com/type": {"string": "gpu"}}}]}}`, 1, false},
-		{"no type", `{"spec": {"driver": "gpu.nvidia.com", "devices": [{"name": "a"}]}}`, 0, true},
-		{"another driver's", `{"spec": {"driver": "nic.example", "devices": [{"name": "a"}, {"name": "b"}]}}`, 2, false},
+		{"a GPU and a part of one", `{"spec": {"driver": "gpu.nvidia.com", "devices": [{"name": "a", "attributes": {"type": {"string": "gpu"}}}, {"name": "b", "attributes": {"type": {"string": "mig"}}}]}}`, 1, false, ""},
+		{"a name with its driver's", `{"spec": {"driver": "gpu.nvidia.com", "devices": [{"name": "a", "attributes": {"gpu.nvidia.com/type": {"string": "gpu"}}, "capacity": {"gpu.nvidia.com/memory": {"value": "80Gi"}}}]}}`, 1, false, "81920"},
+		{"memories", `{"spec": {"driver": "gpu.nvidia.com", "devices": [{"name": "a", "attributes": {"type": {"string": "gpu"}}, "capacity": {"memory": {"value": "80Gi"}}}, {"name": "b", "attributes": {"type": {"string": "gpu"}}, "capacity": {"memory": {"value": "141Gi"}}}]}}`, 2, false, "144384,81920"},
+		{"a memory that cannot be read", `{"spec": {"driver": "gpu.nvidia.com", "devices": [{"name": "a", "attributes": {"type": {"string": "gpu"}}, "capacity": {"memory": {"value": "much"}}}]}}`, 1, true, ""},
+		{"a memory without end", `{"spec": {"driver": "gpu.nvidia.com", "devices": [{"name": "a", "attributes": {"type": {"string": "gpu"}}, "capacity": {"memory": {"value": "8e99999999"}}}]}}`, 1, true, ""},
+		{"no type", `{"spec": {"driver": "gpu.nvidia.com", "devices": [{"name": "a"}]}}`, 0, true, ""},
+		{"another driver's", `{"spec": {"driver": "nic.example", "devices": [{"name": "a"}, {"name": "b"}]}}`, 2, false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var fields sliceFields
 			if err := json.Unmarshal([]byte(tt.slice), &fields); err != nil {
 				t.Fatal(err)
 			}
-			if s := sliceOf(&fields); s.devices != tt.devices || (s.unreadable != "") != tt.unreadable {
-				t.Errorf("%d devices, unreadable %q", s.devices, s.unreadable)
+			if s := sliceOf(&fields); s.devices != tt.devices || (s.unreadable != "") != tt.unreadable || only(s.memories) != tt.memories {
+				t.Errorf("%d devices of %q, unreadable %q", s.devices, s.memories, s.unreadable)
 			}
 		})
 	}

@@ -53,10 +53,33 @@ type Target struct {
 	Resolve time.Duration // what the name look-up took, once for the whole run
 }
 
+// TargetError says which of the options cannot be, and why.
+type TargetError struct {
+	Fault TargetFault
+	cause error
+}
+
+func (e *TargetError) Error() string { return e.cause.Error() }
+func (e *TargetError) Unwrap() error { return e.cause }
+
+// TargetFault is what is wrong with the options of a target.
+type TargetFault int
+
+// What can be.
+const (
+	FaultURL    TargetFault = iota // it is none that requests can be sent to
+	FaultSecret                    // the URL has a user name or password in it
+	FaultProxy                     // its URL is none
+	FaultHeader                    // a header, or the key, is more than one line
+)
+
 // NewTarget checks the options and prepares the head. It does not touch the
-// network.
+// network. The error is a *TargetError.
 func NewTarget(o TargetOptions) (*Target, error) {
 	t := &Target{options: o, quickAck: true}
+	wrong := func(fault TargetFault, format string, args ...any) (*Target, error) {
+		return nil, &TargetError{fault, fmt.Errorf(format, args...)}
+	}
 	raw := o.URL
 	if !strings.Contains(raw, "://") {
 		raw = "http://" + raw // as curl and AIPerf do
@@ -64,18 +87,18 @@ func NewTarget(o TargetOptions) (*Target, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		if strings.Contains(raw, "@") { // the parser's words may have a part of a password in them
-			return nil, errors.New("reading the URL: it cannot be parsed, and has a user name or password in it")
+			return wrong(FaultSecret, "reading the URL: it cannot be parsed, and has a user name or password in it")
 		}
-		return nil, fmt.Errorf("reading the URL: %w", errors.Unwrap(err))
+		return wrong(FaultURL, "reading the URL: %w", errors.Unwrap(err))
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("reading the URL: scheme %q is neither http nor https", u.Scheme)
+		return wrong(FaultURL, "reading the URL: scheme %q is neither http nor https", u.Scheme)
 	}
 	if u.Hostname() == "" {
-		return nil, errors.New("reading the URL: it has no host")
+		return wrong(FaultURL, "reading the URL: it has no host")
 	}
 	if u.User != nil {
-		return nil, errors.New("reading the URL: it has a user name or password in it, which would end up in logs")
+		return wrong(FaultSecret, "reading the URL: it has a user name or password in it, which would end up in logs")
 	}
 	endpoint := chatPath
 	if o.Endpoint == workload.Completions {
@@ -95,18 +118,18 @@ func NewTarget(o TargetOptions) (*Target, error) {
 	}
 	if o.Proxy != "" {
 		if t.proxy, err = url.Parse(o.Proxy); err != nil || t.proxy.Scheme != "http" || t.proxy.Host == "" {
-			return nil, errors.New("reading the proxy's URL: want http://host:port")
+			return wrong(FaultProxy, "reading the proxy's URL: want http://host:port")
 		}
 	}
 	for name, values := range o.Header {
 		for _, v := range append([]string{name}, values...) {
 			if strings.ContainsAny(v, "\r\n") {
-				return nil, fmt.Errorf("header %s has a line break in it", strings.Map(dropBreaks, name))
+				return wrong(FaultHeader, "header %s has a line break in it", strings.Map(dropBreaks, name))
 			}
 		}
 	}
 	if strings.ContainsAny(o.APIKey, "\r\n") {
-		return nil, errors.New("the API key has a line break in it")
+		return wrong(FaultHeader, "the API key has a line break in it")
 	}
 	t.head = t.buildHead("POST", t.path, "text/event-stream")
 	return t, nil

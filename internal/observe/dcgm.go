@@ -13,15 +13,18 @@ import (
 	"aicr/internal/spec"
 )
 
-// DCGM is a DCGM exporter, which tells of the GPUs of a node.
-func DCGM(c *Client, url string) Source {
-	return c.at(spec.SourceGPU, url, "", Labels{}, &dcgmPage{clock: time.Now})
+// DCGM is a DCGM exporter, which tells of the GPUs of a node: of these alone, where they
+// are given, by their UUIDs if the page knows any of them, or by the pods that have them if
+// it knows all of those. GPUs of others are not ours to judge.
+func DCGM(c *Client, url string, only ...string) Source {
+	return c.at(spec.SourceGPU, url, "", Labels{}, &dcgmPage{clock: time.Now, only: only})
 }
 
 // dcgmPage reads the page of a DCGM exporter.
 type dcgmPage struct {
 	parser
 	clock func() time.Time
+	only  []string // UUIDs, or pods; none: all
 
 	last   time.Time // when the page before was read
 	counts bool      // the exporter is known to count clock events
@@ -49,6 +52,14 @@ func (d *dcgmPage) read(text []byte) ([]spec.Sample, error) {
 	if len(gpus) == 0 {
 		return nil, errNoGPUs
 	}
+	if ours := ofThese(gpus, d.only); len(ours) > 0 {
+		gpus = ours
+	} else if ours := ofPods(gpus, d.only); len(ours) > 0 {
+		gpus, d.only = ours, nil
+		for _, g := range ours { // a pod that ends has no line any more, and its GPU is ours still
+			d.only = append(d.only, g.name)
+		}
+	}
 	now := d.clock()
 	if now.Sub(d.last) > away {
 		d.counts, d.before = false, nil
@@ -65,6 +76,35 @@ func (d *dcgmPage) read(text []byte) ([]spec.Sample, error) {
 		samples = append(samples, s)
 	}
 	return samples, nil
+}
+
+// ofThese are the GPUs of these names, and the instances of these UUIDs.
+func ofThese(gpus []*gpu, names []string) (some []*gpu) {
+	for _, g := range gpus {
+		if uuid, _, _ := strings.Cut(g.name, "/"); slices.Contains(names, uuid) || slices.Contains(names, g.name) {
+			some = append(some, g)
+		}
+	}
+	return some
+}
+
+// ofPods are the GPUs that these pods have, where the page says it of each of them.
+func ofPods(gpus []*gpu, pods []string) (some []*gpu) {
+	known := map[string]bool{}
+	for _, g := range gpus {
+		for _, pod := range pods {
+			if g.pods[pod] && !slices.Contains(some, g) {
+				some = append(some, g)
+			}
+			known[pod] = known[pod] || g.pods[pod]
+		}
+	}
+	for _, pod := range pods {
+		if !known[pod] {
+			return nil
+		}
+	}
+	return some
 }
 
 // gpu is what a page says of one GPU, or of one instance of a divided one.

@@ -307,3 +307,66 @@ func TestEveryGPUValueIsToldOrNotMeasured(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Of a node that is shared, a GPU of somebody else is not told of; where none is known to
+// be ours, all are.
+func TestDCGMPageOfOnlySomeGPUs(t *testing.T) {
+	const page = `DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-a",hostname="n"} 79
+DCGM_FI_DEV_XID_ERRORS{gpu="1",UUID="GPU-b",hostname="n"} 0
+DCGM_FI_DEV_XID_ERRORS{gpu="2",UUID="GPU-c",GPU_I_ID="1",hostname="n"} 0
+`
+	for name, c := range map[string]struct{ only, want []string }{
+		"nobody said which":   {nil, []string{"GPU-a", "GPU-b", "GPU-c/1"}},
+		"one":                 {[]string{"GPU-b"}, []string{"GPU-b"}},
+		"one that is divided": {[]string{"GPU-c"}, []string{"GPU-c/1"}},
+		"none that is there":  {[]string{"GPU-x"}, []string{"GPU-a", "GPU-b", "GPU-c/1"}},
+	} {
+		samples, err := (&dcgmPage{clock: newTicking().now, only: c.only}).read([]byte(page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range samples {
+			got = append(got, s.Name)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// A device plugin says to nobody which GPU a pod has; an exporter may know it. What it has
+// said once holds: a pod that has ended is on no line any more.
+func TestDCGMPageOfTheGPUsOfOurPods(t *testing.T) {
+	page := func(a, b, c string) []byte {
+		return fmt.Appendf(nil, "DCGM_FI_DEV_XID_ERRORS{gpu=\"0\",UUID=\"GPU-a\",pod=%q} 79\nDCGM_FI_DEV_XID_ERRORS{gpu=\"1\",UUID=\"GPU-b\",pod=%q} 0\nDCGM_FI_DEV_XID_ERRORS{gpu=\"2\",Hostname=\"n\",pod=%q} 0\n", a, b, c)
+	}
+	for name, c := range map[string]struct {
+		pods  []string
+		pages [][]byte
+		want  []string // after each
+	}{
+		"each is named":           {[]string{"w-1", "w-0"}, [][]byte{page("training", "w-0", "w-1")}, []string{"GPU-b n/2"}},
+		"one of them is not":      {[]string{"w-0", "w-9"}, [][]byte{page("training", "w-0", "w-1")}, []string{"GPU-a GPU-b n/2"}},
+		"one has two":             {[]string{"w-0"}, [][]byte{page("w-0", "w-0", "")}, []string{"GPU-a GPU-b"}},
+		"they are named later":    {[]string{"w-0"}, [][]byte{page("", "", ""), page("w-0", "", "")}, []string{"GPU-a GPU-b n/2", "GPU-a"}},
+		"they are named no more":  {[]string{"w-0", "w-1"}, [][]byte{page("x", "w-0", "w-1"), page("x", "", "")}, []string{"GPU-b n/2", "GPU-b n/2"}},
+		"somebody else comes now": {[]string{"w-0"}, [][]byte{page("", "w-0", ""), page("w-0", "", "")}, []string{"GPU-b", "GPU-b"}},
+	} {
+		d := &dcgmPage{clock: newTicking().now, only: c.pods}
+		for i, text := range c.pages {
+			samples, err := d.read(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, s := range samples {
+				got = append(got, s.Name)
+			}
+			slices.Sort(got)
+			if all := strings.Join(got, " "); all != c.want[i] {
+				t.Errorf("%s, page %d: %q, want %q", name, i+1, all, c.want[i])
+			}
+		}
+	}
+}

@@ -310,8 +310,15 @@ var secrets = []struct {
 	{regexp.MustCompile(`(://)[^/\s@]+@`), "${1}***@"},
 }
 
-// masked is a text without secrets.
-func masked(text string) string {
+// secretSigns are what one of the patterns above needs to match, in small letters: most
+// lines have none of it.
+var secretSigns = []string{"authorization", "bearer", "key", "token", "passw", "secret", "hf_", "sk-", "nvapi-", "ghp_", "glpat-", "xox", "akia", "eyj", "://"}
+
+// Masked is a text without secrets.
+func Masked(text string) string {
+	if !hasOne(strings.ToLower(text), secretSigns) {
+		return text
+	}
 	for _, s := range secrets {
 		text = s.pattern.ReplaceAllString(text, s.left)
 	}
@@ -321,7 +328,7 @@ func masked(text string) string {
 // excerpt is what is kept of a line.
 func excerpt(line string) string {
 	const most = 300
-	text := strings.TrimSpace(masked(line))
+	text := strings.TrimSpace(Masked(line))
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 	}

@@ -115,7 +115,10 @@ func (t *textPage) run(r *spec.Report) {
 // target says what was loaded, as far as it is known.
 func (t *textPage) target(of spec.Target) {
 	text := targetWords(of)
-	if of.Model != "" && !of.Simulated {
+	switch {
+	case of.Model != "" && of.Node != "":
+		text = layout.Clip(of.Model, longestPath) + " on " + text
+	case of.Model != "" && !of.Simulated:
 		text = strings.TrimSuffix(layout.Clip(of.Model, longestPath)+" at "+text, " at ")
 	}
 	if text != "" {

@@ -117,6 +117,9 @@ func targetName(t spec.Target) string {
 	if t.Scenario != "" {
 		return "sim:" + t.Scenario
 	}
+	if t.Node != "" {
+		return "cluster:" + t.Context + "/" + t.Node
+	}
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Host == "" {
 		return ""
@@ -128,6 +131,9 @@ func targetName(t spec.Target) string {
 func targetWords(t spec.Target) string {
 	if t.Simulated {
 		return fmt.Sprintf("a simulated fleet, %s, seed %d", layout.Clip(t.Scenario, longestPath), t.Seed)
+	}
+	if t.Node != "" && t.Scenario == "" {
+		return fmt.Sprintf("node %s of cluster %s", layout.Clip(t.Node, longestPath), layout.Clip(t.Context, longestPath))
 	}
 	return targetName(t)
 }

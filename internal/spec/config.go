@@ -211,9 +211,9 @@ type ConfigValidateExecution struct {
 	FailOnError *bool    `json:"failOnError,omitempty"` // false: a failed phase does not fail the command
 	FailFast    *bool    `json:"failFast,omitempty"`    // stop after the first phase that fails
 	NoCluster   *bool    `json:"noCluster,omitempty"`   // on paper alone: no cluster is contacted
-	NoCleanup   *bool    `json:"noCleanup,omitempty" aicr:"unused"`
-	Timeout     string   `json:"timeout,omitempty" aicr:"unused"`
-	SkipChecks  []string `json:"skipChecks,omitzero"` // checks that are left out
+	NoCleanup   *bool    `json:"noCleanup,omitempty"`   // leave what was made on the cluster
+	Timeout     string   `json:"timeout,omitempty"`     // of the snapshot that is taken where none is given
+	SkipChecks  []string `json:"skipChecks,omitzero"`   // checks that are left out
 }
 
 // ConfigEvidence is about papers that upstream writes of a validation.

@@ -204,6 +204,8 @@ func (f configFlags) ofValidate(v *ConfigValidate) {
 	f.several("skip-check", e.SkipChecks)
 	f.switched("fail-fast", e.FailFast)
 	f.switched("no-cluster", e.NoCluster)
+	f.switched("no-cleanup", e.NoCleanup)
+	f.text("timeout", e.Timeout)
 	if e.FailOnError != nil && !*e.FailOnError {
 		f.text("fail-on", "never") // true is what a command does that is not told otherwise
 	}

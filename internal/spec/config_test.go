@@ -45,7 +45,7 @@ func TestEveryFieldOfUpstreamsConfigIsRead(t *testing.T) {
 	want := []string{
 		"spec.snapshot.output.template", "spec.snapshot.agent", "spec.snapshot.execution.noCleanup", "spec.snapshot.execution.privileged",
 		"spec.recipe.configuration", "spec.recipe.profile", "spec.recipe.criteriaStrict", "spec.bundle",
-		"spec.validate.agent", "spec.validate.execution.noCleanup", "spec.validate.execution.timeout", "spec.validate.evidence", "spec.verify",
+		"spec.validate.agent", "spec.validate.evidence", "spec.verify",
 	}
 	if diff := cmp.Diff(want, unused); diff != "" {
 		t.Errorf("unused (-want +got):\n%s", diff)
@@ -96,7 +96,7 @@ func TestAConfigSpeaksForFlags(t *testing.T) {
 		want                flags
 	}{
 		{"all of validate", "validate", whole, flags{"recipe": {"recipe.yaml"}, "snapshot": {"snapshot.yaml"}, "phase": {"deployment", "conformance", "performance"},
-			"fail-fast": {"false"}, "no-cluster": {"true"}, "skip-check": {"gang-scheduling", "pod-autoscaling"}, "fail-on": {"never"}, "data": {"./ours"}}},
+			"fail-fast": {"false"}, "no-cluster": {"true"}, "skip-check": {"gang-scheduling", "pod-autoscaling"}, "fail-on": {"never"}, "no-cleanup": {"false"}, "timeout": {"40m"}, "data": {"./ours"}}},
 		{"all of snapshot", "snapshot", whole, flags{"write": {"snapshot.yaml"}, "output": {"yaml"}, "timeout": {"5m"}, "max-nodes-per-entry": {"0"}}},
 		{"all of recipe", "recipe", whole, flags{"service": {"eks"}, "accelerator": {"h100"}, "os": {"ubuntu"}, "intent": {"inference"}, "platform": {"dynamo"}, "nodes": {"2"},
 			"write": {"./recipe.yaml"}, "output": {"json"}, "data": {"./ours"}}},

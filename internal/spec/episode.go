@@ -22,6 +22,8 @@ type Run struct {
 type Target struct {
 	URL       string `json:"url,omitempty"`
 	Model     string `json:"model,omitempty"`
+	Context   string `json:"context,omitempty"` // of the cluster that it was deployed on
+	Node      string `json:"node,omitempty"`    // and its node
 	Scenario  string `json:"scenario,omitempty"`
 	Seed      uint64 `json:"seed,omitempty"`
 	Simulated bool   `json:"simulated"`
@@ -30,10 +32,13 @@ type Target struct {
 // Episode is episode.json: one stretch of load, what was asked, and what came of
 // it. Requests and Series, its other two files, hold what it sums up.
 type Episode struct {
-	Schema string         `json:"schema"`
-	Number int            `json:"number"` // from 1; a look at half the load is 0
-	Start  string         `json:"start"`  // RFC 3339; the time that every stamp counts from
-	Point  OperatingPoint `json:"point"`
+	Schema string `json:"schema"`
+	Number int    `json:"number"` // from 1; a look at half the load is 0
+	Start  string `json:"start"`  // RFC 3339; the time that every stamp counts from
+	// SummaryOf says whose summary this is, where somebody else has loaded and told no
+	// more: then there is no request and no sample of it.
+	SummaryOf string         `json:"summary_of,omitempty"`
+	Point     OperatingPoint `json:"point"`
 
 	LoadedS  float64       `json:"loaded_s"` // from the first send to the last; what a stall rate is taken over
 	Requests RequestCounts `json:"requests"`
@@ -44,6 +49,9 @@ type Episode struct {
 	Client   BenchClient   `json:"client"`
 	Samples  []SampleCount `json:"samples"`
 }
+
+// SummaryAIPerf is a SummaryOf: what AIPerf prints of a run.
+const SummaryAIPerf = "aiperf"
 
 // OperatingPoint is the load that was asked for.
 type OperatingPoint struct {
@@ -241,6 +249,7 @@ const (
 	EventVersions  = "versions"   // of the runtime and of the chart
 	EventGPUs      = "gpus"       // how many there are, and how many are free
 	EventWorkers   = "workers"    // how many should be there, and how many are
+	EventPlaced    = "placed"     // where a worker is: its node and, where that is known, its GPU
 	EventAnswer    = "answer"     // the first completion of a worker, or that there was none
 	EventLog       = "log"        // lines of a log that say something
 	EventPod       = "pod-event"  // an event of a pod
@@ -257,8 +266,9 @@ type Event struct {
 	Kind    string   `json:"kind"`
 	Stage   string   `json:"stage,omitempty"`
 	Episode int      `json:"episode,omitempty"`
-	Source  string   `json:"source,omitempty"` // a pod, a container, an endpoint
+	Source  string   `json:"source,omitempty"` // a pod, a container, an endpoint, a node
 	Worker  string   `json:"worker,omitempty"`
+	GPU     string   `json:"gpu,omitempty"` // its UUID
 	Reason  string   `json:"reason,omitempty"`
 	Text    string   `json:"text,omitempty"`
 	Count   int      `json:"count,omitempty"` // how often; 0 is once

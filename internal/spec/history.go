@@ -24,7 +24,7 @@ const MaxHistoryLine = 64 << 10
 // the time: an upgrade or another GPU is what a history is to show, not the
 // beginning of another one.
 type Deployment struct {
-	Target  string   `json:"target"` // host and port of the endpoint, or sim: and the scenario
+	Target  string   `json:"target"` // host and port of the endpoint; sim: and the scenario; cluster: and its context and node
 	Model   string   `json:"model,omitempty"`
 	Workers int      `json:"workers"`
 	Runtime string   `json:"runtime,omitempty"` // its version
@@ -35,8 +35,11 @@ type Deployment struct {
 // but the host and the port: the rest may hold a secret.
 func NewDeployment(t Target, workers int) Deployment {
 	d := Deployment{Target: hostOf(t.URL), Model: t.Model, Workers: workers}
-	if t.Scenario != "" {
+	switch {
+	case t.Scenario != "":
 		d.Target = "sim:" + t.Scenario
+	case t.URL == "": // a cluster; where nothing was free there is no node
+		d.Target = "cluster:" + t.Context + "/" + t.Node
 	}
 	return d
 }

@@ -37,6 +37,35 @@ func TestADeploymentIsKnownByWhereItIsItsModelAndItsWorkers(t *testing.T) {
 	}
 }
 
+// On a cluster the node is a part of the name. A run for which nothing was free had none,
+// and is a line of a history all the same.
+func TestADeploymentOnAClusterIsKnownByItsNode(t *testing.T) {
+	on := func(context, node string) spec.Deployment {
+		return spec.NewDeployment(spec.Target{Context: context, Node: node, Model: "qwen"}, 8)
+	}
+	for _, test := range []struct {
+		of   spec.Deployment
+		want string
+	}{
+		{on("prod", "gpu-0"), "cluster:prod/gpu-0"},
+		{on("prod", ""), "cluster:prod/"},
+		{on("", "gpu-0"), "cluster:/gpu-0"}, // from inside
+		{spec.NewDeployment(spec.Target{Scenario: "small", Simulated: true}, 8), "sim:small"},
+	} {
+		if test.of.Target != test.want {
+			t.Errorf("%q, want %q", test.of.Target, test.want)
+		}
+		e := spec.HistoryEntry{Schema: spec.HistorySchema, Run: "r", Start: "2026-10-03T08:00:00Z", Digest: test.of.Digest(), Deployment: test.of,
+			Profile: spec.ProfileQuick, Verdict: spec.Skip, Capability: spec.NotJudged}
+		if _, err := e.Line(); err != nil {
+			t.Errorf("%q is no line of a history: %v", test.want, err)
+		}
+	}
+	if on("prod", "gpu-0").Digest() == on("prod", "gpu-1").Digest() {
+		t.Error("two nodes are one deployment")
+	}
+}
+
 func TestNothingOfAURLButItsHostIsKept(t *testing.T) {
 	d := spec.NewDeployment(spec.Target{URL: "https://user:hush@gpu.example:8443/v1/hush?key=hush#hush"}, 1)
 	if d.Target != "gpu.example:8443" {

@@ -16,7 +16,8 @@ type Plan struct {
 	Reference   *ReferenceFigure `json:"reference,omitempty"`
 	Constraints []Constraint     `json:"constraints"`
 	Thresholds  Thresholds       `json:"thresholds"`
-	Stability   string           `json:"stability"` // StabilityGate, StabilityReport
+	Stability   string           `json:"stability"`            // StabilityGate, StabilityReport
+	NoFreeGPUs  string           `json:"noFreeGPUs,omitempty"` // NoFreeGPUsSkip, NoFreeGPUsFail; "" is the first
 
 	// Half asks for a short look at half the load before the first episode, which
 	// tells whether the operating point is past the knee.
@@ -44,6 +45,12 @@ type Plan struct {
 const (
 	StabilityGate   = "gate"
 	StabilityReport = "report"
+)
+
+// What it means that no GPU is free: there is nothing to do, or that itself is wrong.
+const (
+	NoFreeGPUsSkip = "skip"
+	NoFreeGPUsFail = "fail"
 )
 
 // ReferenceFigure is a throughput that healthy hardware of this kind was measured

@@ -22,6 +22,7 @@ type planDocument struct {
 	Constraints  []Constraint     `json:"constraints"`
 	Thresholds   Thresholds       `json:"thresholds"`
 	Stability    string           `json:"stability"`
+	NoFreeGPUs   string           `json:"noFreeGPUs,omitempty"`
 	Half         *HalfLook        `json:"half,omitempty"`
 	Seed         seedValue        `json:"seed"`
 	Prior        []PriorStall     `json:"prior,omitempty"`
@@ -49,6 +50,7 @@ func DecodePlan(data []byte) (*Plan, error) {
 	d.constant("schema", p.Schema, PlanSchema)
 	d.word("profile", p.Profile, Profiles())
 	d.word("stability", p.Stability, []string{StabilityGate, StabilityReport})
+	d.word("noFreeGPUs", p.NoFreeGPUs, []string{NoFreeGPUsSkip, NoFreeGPUsFail})
 	d.checkPoint("point", p.Point)
 	d.checkThresholds("thresholds", &p.Thresholds)
 	if r := p.Reference; r != nil && d.sound("reference") {
@@ -88,7 +90,7 @@ func DecodePlan(data []byte) (*Plan, error) {
 		return nil, err
 	}
 	return &Plan{Schema: p.Schema, Profile: p.Profile, Point: p.Point, Reference: p.Reference, Constraints: p.Constraints,
-		Thresholds: p.Thresholds, Stability: p.Stability, Half: p.Half, Seed: uint64(p.Seed), Prior: p.Prior, PriorMinutes: p.PriorMinutes, Cost: p.Cost,
+		Thresholds: p.Thresholds, Stability: p.Stability, NoFreeGPUs: p.NoFreeGPUs, Half: p.Half, Seed: uint64(p.Seed), Prior: p.Prior, PriorMinutes: p.PriorMinutes, Cost: p.Cost,
 		Inputs: p.Inputs, Scenario: p.Scenario.Scenario, Checks: p.Checks, Readiness: p.Readiness, Creates: p.Creates, Unused: p.Unused}, nil
 }
 

@@ -29,7 +29,7 @@ func somePlan(t testing.TB) *spec.Plan {
 			Prompts: "unique", SentinelRate: 10, Router: "least-loaded", RequestTimeout: 600},
 		Reference:   &spec.ReferenceFigure{Throughput: 70139.44532622363, Dispersion: 0.05, N: 20, From: "recipe h100-eks"},
 		Constraints: []spec.Constraint{{Name: spec.ConstraintThroughput, Comparator: ">=", Threshold: 50000, Unit: "tokens/s", Tolerance: 0.1, From: "recipe"}},
-		Thresholds:  thresholds, Stability: spec.StabilityGate,
+		Thresholds:  thresholds, Stability: spec.StabilityGate, NoFreeGPUs: spec.NoFreeGPUsFail,
 		Half: &spec.HalfLook{Concurrency: 512, DurationS: 15}, Seed: math.MaxUint64,
 		PriorMinutes: 12.5, Prior: []spec.PriorStall{{GPU: "GPU-1", Worker: "5", Count: 0.5, Last: "2026-06-04T12:00:00Z"}},
 		Cost:     spec.Cost{ExpectedEpisodes: 5, WorstEpisodes: 11, ExpectedS: 270, WorstS: 600, ExpectedGPUMinutes: 36, WorstGPUMinutes: 80},

@@ -248,8 +248,9 @@ type SelectedProfile struct {
 
 // RecipeVerdict is how a deployment of the recipe is judged.
 type RecipeVerdict struct {
-	Profile    string           `json:"profile,omitempty"`   // how thorough
-	Stability  string           `json:"stability,omitempty"` // gate: stalls decide; report: they are only told
+	Profile    string           `json:"profile,omitempty"`    // how thorough
+	Stability  string           `json:"stability,omitempty"`  // gate: stalls decide; report: they are only told
+	NoFreeGPUs string           `json:"noFreeGPUs,omitempty"` // skip: there is nothing to do then; fail: that is a fault
 	Reference  *RecipeReference `json:"reference,omitempty"`
 	Thresholds ThresholdValues  `json:"thresholds,omitempty"` // those that differ from the profile's, by name
 }

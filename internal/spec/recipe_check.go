@@ -210,6 +210,7 @@ func (d *document) checkVerdict(at string, v RecipeVerdict) {
 	}
 	d.word(join(at, "profile"), v.Profile, Profiles())
 	d.word(join(at, "stability"), v.Stability, []string{StabilityGate, StabilityReport})
+	d.word(join(at, "noFreeGPUs"), v.NoFreeGPUs, []string{NoFreeGPUsSkip, NoFreeGPUsFail})
 	if v.Reference != nil {
 		d.checkReference(join(at, "reference"), v.Reference)
 	}

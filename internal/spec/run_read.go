@@ -171,7 +171,7 @@ func (d *document) checkEvent(e *Event) {
 }
 
 func eventKinds() []string {
-	return []string{EventStage, EventVersions, EventGPUs, EventWorkers, EventAnswer, EventLog, EventPod, EventNotServed,
+	return []string{EventStage, EventVersions, EventGPUs, EventWorkers, EventPlaced, EventAnswer, EventLog, EventPod, EventNotServed,
 		EventInterrupt, EventSymptom, EventSymptomOver}
 }
 
@@ -222,6 +222,9 @@ func (r *RecordedRun) Episode(number int) (*EpisodeRecord, error) {
 	var e EpisodeRecord
 	var requests, series error
 	summary := r.readSummary(number, &e.Episode)
+	if summary == nil && e.Episode.SummaryOf != "" {
+		return &e, nil
+	}
 	e.Requests, requests = gathered(requestsFile(r.files, number), e.Episode.Requests.Sent+e.Episode.Sentinel.Sent)
 	e.Series, series = gathered(seriesFile(r.files, number, summary == nil && len(e.Episode.Samples) == 0), 0)
 	if err := errors.Join(summary, requests, series); err != nil {
@@ -261,6 +264,9 @@ func (r *RecordedRun) readSummary(number int, e *Episode) error {
 		d.wrong("number", fmt.Sprintf("%d is not the number of its folder, %03d", e.Number, number), "")
 	}
 	d.moment("start", e.Start)
+	if e.SummaryOf != "" {
+		d.word("summary_of", e.SummaryOf, []string{SummaryAIPerf})
+	}
 	d.checkPoint("point", e.Point)
 	d.between("loaded_s", e.LoadedS, 0, mostAnything)
 	for field, c := range map[string]RequestCounts{"requests": e.Requests, "sentinel": e.Sentinel} {

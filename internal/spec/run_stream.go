@@ -52,6 +52,9 @@ func streamed[T any](r *RecordedRun, number int, of func(*Episode) (*lineFile[T]
 			yield(nil, err)
 			return
 		}
+		if e.SummaryOf != "" {
+			return
+		}
 		file, found := of(e)
 		for v, err := range file.all() {
 			if err == nil {

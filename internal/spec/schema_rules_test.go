@@ -118,11 +118,12 @@ func schemaRules() map[string]schemaRule {
 		"Fault.status":           fromTo(400, 599),
 		"Fault":                  faultsByKind,
 
-		"planDocument.profile":   oneOfWords(Profiles()...),
-		"planDocument.stability": oneOfWords(StabilityGate, StabilityReport),
-		"Constraint.name":        oneOfWords(figureNames()...),
-		"Constraint.threshold":   above0,
-		"Constraint.tolerance":   fromTo(0, mostTolerance),
+		"planDocument.profile":    oneOfWords(Profiles()...),
+		"planDocument.stability":  oneOfWords(StabilityGate, StabilityReport),
+		"planDocument.noFreeGPUs": oneOfWords(NoFreeGPUsSkip, NoFreeGPUsFail),
+		"Constraint.name":         oneOfWords(figureNames()...),
+		"Constraint.threshold":    above0,
+		"Constraint.tolerance":    fromTo(0, mostTolerance),
 
 		"Criteria.service":                    criteria("service"),
 		"Criteria.accelerator":                criteria("accelerator"),
@@ -152,6 +153,7 @@ func schemaRules() map[string]schemaRule {
 
 		"RecipeVerdict.profile":             oneOfWords(Profiles()...),
 		"RecipeVerdict.stability":           oneOfWords(StabilityGate, StabilityReport),
+		"RecipeVerdict.noFreeGPUs":          oneOfWords(NoFreeGPUsSkip, NoFreeGPUsFail),
 		"RecipeConstraint.unit":             oneOfWords(append(UnitNames(), "")...),
 		"RecipeConstraint.tolerance":        fromTo(0, mostTolerance),
 		"RecipeReference.throughput":        above0,

@@ -94,6 +94,9 @@ func (d *document) state(path string, s State, known []State) {
 	d.word(path, string(s), words)
 }
 
+// Verdict says whether a state is one that a run can come to.
+func (s State) Verdict() bool { return slices.Contains(verdicts(), s) }
+
 func verdicts() []State { return []State{Pass, Fail, Inconclusive, Invalid, Skip} }
 
 func ledgerStates() []State { return []State{Pass, Fail, Inconclusive, NotJudged} }

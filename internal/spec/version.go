@@ -143,6 +143,22 @@ func TagVersion(tag string) string {
 	return version + tagWord.FindString(rest)
 }
 
+// TagRelease is the release that Dynamo's operator reads from an image's tag, 1.2.3 of
+// v1.2.3-cuda13, or "" where it reads none: to it a tag is a semantic version with all of
+// its three numbers, or no version. TagVersion takes more, as people write them.
+func TagRelease(tag string) string {
+	if strings.HasPrefix(tag, "v") || strings.HasPrefix(tag, "V") {
+		tag = tag[1:]
+	}
+	version := "v" + tag
+	core, _, _ := strings.Cut(version, "-")
+	core, _, _ = strings.Cut(core, "+")
+	if !semver.IsValid(version) || strings.Count(core, ".") != 2 {
+		return ""
+	}
+	return core[1:]
+}
+
 // MinorOf is the part of a version that two which go together share: 1.4 of v1.4.1. It
 // is "" of what is no version, or says no minor.
 func MinorOf(version string) string {

@@ -31,6 +31,17 @@ func TestTheMinorOfAVersion(t *testing.T) {
 	}
 }
 
+func TestATagIsAReleaseToDynamoAsItReadsIt(t *testing.T) {
+	for tag, want := range map[string]string{
+		"1.2.3": "1.2.3", "v1.2.3": "1.2.3", "V1.2.3": "1.2.3", "1.2.3-cuda13": "1.2.3", "1.2.3-rc.1": "1.2.3", "1.2.3+build": "1.2.3", "0.0.0": "0.0.0",
+		"": "", "v": "", "latest": "", "1": "", "1.2": "", "1.2-cuda13": "", "1.2.3.4": "", "1.2.3.post1": "", "1.2.3rc1": "", "1.2.3-": "", "01.2.3": "", "1.2.3-01": "", "vv1.2.3": "", "vV1.2.3": "",
+	} {
+		if got := TagRelease(tag); got != want {
+			t.Errorf("%s: %q, want %q", tag, got, want)
+		}
+	}
+}
+
 func TestVersionsCompareAsClustersWriteThem(t *testing.T) {
 	for _, c := range []struct {
 		a    string

@@ -43,6 +43,7 @@ func healthy(router string) plan { return plan{router: router, workers: alike(3)
 // A slow worker holds as many requests as its peers with this router; only its
 // pace tells.
 func TestSlowWorkerShowsInItsPace(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	u := loaded(t, "8s", plan{router: "least-loaded", workers: [][]string{{"--speedup-ratio", "0.1"}, nil, nil}})
 	o := u.result()
 	seen := u.end(t)
@@ -58,6 +59,7 @@ func TestSlowWorkerShowsInItsPace(t *testing.T) {
 }
 
 func TestStoppedWorkerIsAGapFromTheSignalOn(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	for _, c := range []struct {
 		name    string
 		stop    time.Duration
@@ -122,6 +124,7 @@ func TestStoppedWorkerIsAGapFromTheSignalOn(t *testing.T) {
 }
 
 func TestKilledWorkerIsAGapAndFailsRequests(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	u := loaded(t, "8s", healthy("round-robin"))
 	victim, peers := u.stack.workers[0], u.stack.workers[1:]
 	from := time.Now()
@@ -159,6 +162,7 @@ func TestKilledWorkerIsAGapAndFailsRequests(t *testing.T) {
 }
 
 func TestLateWorkerBeginsASeries(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	u := loaded(t, "16s", healthy("least-loaded"))
 	before := time.Now()
 	late := u.stack.addWorker(t)
@@ -207,6 +211,7 @@ func TestWithoutWorkersTheFrontendIsSeenAlone(t *testing.T) {
 }
 
 func TestKilledFrontendIsAGapAndEndsEveryStream(t *testing.T) {
+	t.Parallel() // they wait more than they work
 	u := loaded(t, "10s", healthy("least-loaded"))
 	from := time.Now()
 	u.frontend.kill()

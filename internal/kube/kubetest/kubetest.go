@@ -64,11 +64,11 @@ var plurals = map[string]string{
 	"Node": "nodes", "Deployment": "deployments", "DaemonSet": "daemonsets", "StorageClass": "storageclasses",
 	"ResourceSlice": "resourceslices", "DeviceClass": "deviceclasses", "ClusterPolicy": "clusterpolicies",
 	"DynamoGraphDeployment": "dynamographdeployments", "DynamoComponentDeployment": "dynamocomponentdeployments",
-	"Queue": "queues", "PodCliqueSet": "podcliquesets",
+	"Queue": "queues", "PodCliqueSet": "podcliquesets", "Pod": "pods", "ResourceClaim": "resourceclaims",
 }
 
 // always is what every cluster serves.
-var always = []string{"v1/Node", "apps/v1/Deployment", "apps/v1/DaemonSet", "storage.k8s.io/v1/StorageClass"}
+var always = []string{"v1/Node", "v1/Pod", "apps/v1/Deployment", "apps/v1/DaemonSet", "storage.k8s.io/v1/StorageClass"}
 
 // Start serves the objects of testdata/WORLD.yaml; "" is an empty cluster.
 func Start(t testing.TB, world string) *Server {
@@ -256,17 +256,17 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	case path == "/apis":
 		var all []Object
 		for _, g := range sortedKeys(groups) {
-			var versions []Object
-			for _, v := range sortedKeys(groups[g]) {
-				versions = append(versions, Object{"groupVersion": g + "/" + v, "version": v})
-			}
-			all = append(all, Object{"name": g, "versions": versions, "preferredVersion": versions[0]})
+			all = append(all, group(g, groups[g]))
 		}
 		reply(w, http.StatusOK, Object{"kind": "APIGroupList", "apiVersion": "v1", "groups": all})
 	case s.lists[path] != nil:
 		s.page(w, r, s.lists[path])
 	default:
 		parts := strings.Split(strings.Trim(path, "/"), "/")
+		if len(parts) == 2 && parts[0] == "apis" && groups[parts[1]] != nil {
+			reply(w, http.StatusOK, group(parts[1], groups[parts[1]]))
+			return
+		}
 		if len(parts) == 3 && parts[0] == "apis" && groups[parts[1]][parts[2]] != nil {
 			var resources []Object
 			for _, plural := range groups[parts[1]][parts[2]] {
@@ -277,6 +277,15 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 		}
 		problem(w, http.StatusNotFound, "NotFound", "the server could not find the requested resource")
 	}
+}
+
+// group is one as discovery tells it.
+func group(name string, served map[string][]string) Object {
+	var versions []Object
+	for _, v := range sortedKeys(served) {
+		versions = append(versions, Object{"groupVersion": name + "/" + v, "version": v})
+	}
+	return Object{"kind": "APIGroup", "apiVersion": "v1", "name": name, "versions": versions, "preferredVersion": versions[0]}
 }
 
 // groups are the plurals that are served, by group and version.

@@ -1,0 +1,41 @@
+package graph
+
+import (
+	"regexp"
+	"time"
+)
+
+// An operator tries again at once what failed for a moment.
+const (
+	graphFailedLasts = 10 * time.Second
+	queueLasts       = 5 * time.Second
+)
+
+var queueNotFound = regexp.MustCompile(`queue '([^']*)' not found`)
+
+// graphFailed finds that Dynamo's operator gave the graph up: that is what its state
+// failed is for. Pods that do not start leave it pending.
+func graphFailed(s *Scene) []Cause {
+	if s.Graph.Text("status", "state") != "failed" {
+		return nil
+	}
+	message := ""
+	for _, c := range s.Graph.List("status", "conditions") {
+		if text := c.Text("message"); text != "" && c.Text("status") != "True" && (message == "" || c.Text("type") == "Ready") {
+			message = text
+			if reason := c.Text("reason"); reason != "" {
+				message = reason + ": " + text
+			}
+		}
+	}
+	if message == "" {
+		message = "its state is failed, and no condition says why"
+	}
+	c := Cause{Reason: "GraphFailed", Source: "DynamoGraphDeployment " + s.Graph.Name(), Text: sentence(message, 600), After: graphFailedLasts,
+		Advice: []string{"`kubectl get dynamographdeployment " + s.Graph.Name() + " -n " + s.Graph.Namespace() + " -o yaml`, and the log of Dynamo's operator"}}
+	if m := queueNotFound.FindStringSubmatch(message); m != nil {
+		c.Reason, c.After = "QueueMissing", queueLasts
+		c.Advice = []string{"is there a KAI queue " + m[1] + "? `kubectl get queues.scheduling.run.ai`"}
+	}
+	return []Cause{c}
+}

@@ -1,0 +1,308 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"aicr/internal/kube"
+	"aicr/internal/spec"
+)
+
+// RunAPI is what a run asks of a cluster: an API that can change a part of an object too.
+type RunAPI interface {
+	API
+	Patch(ctx context.Context, r kube.Resource, namespace, name string, change kube.Object) (kube.Object, error)
+}
+
+// Kept is all that is known of a run, in the ConfigMap that is made first and deleted
+// last: whoever can read it can go on with the run.
+type Kept struct {
+	Run      spec.Run
+	Plan     *spec.Plan
+	Settings *Settings
+	Events   []spec.Event
+	Targets  *Targets      // once they are found
+	Verdict  *spec.Verdict // once it is given
+	Stage    string
+	Alive    time.Time // when a command last led it; zero: not told
+}
+
+// The stages of a run, as they are kept.
+const (
+	StageDeploy = "deploy" // what serves is made and waited for
+	StageLoad   = "load"   // the load's Job is made and followed
+	StageFailed = "failed" // it could not start: the events say why
+	StageJudged = "judged" // there is a verdict; what was made goes away
+)
+
+// The files in the ConfigMap, which the load's Job finds in its folder.
+const (
+	fileRun      = "run.json"
+	filePlan     = "plan.yaml"
+	fileSettings = "settings.json"
+	fileEvents   = "events.jsonl"
+	fileTargets  = "targets.json"
+	fileVerdict  = "verdict.json"
+	fileStage    = "stage"
+)
+
+// What a ConfigMap holds at most, less what its own names and labels take; and how many
+// events of pods and logs are worth keeping: more of them say nothing new.
+const (
+	mostKept   = 900 << 10
+	mostEvents = 400
+)
+
+// AnnotationTouched is on the namespace of the validations: the run that began last. Who
+// deletes the namespace does so as it was when no run was in it.
+const AnnotationTouched = "aicr.run/touched"
+
+var (
+	keptResource      = kube.Resource{Version: "v1", Name: "configmaps"}
+	namespaceResource = kube.Resource{Version: "v1", Name: "namespaces"}
+)
+
+// NothingLeft says that nothing of a run is on the cluster.
+type NothingLeft struct{ Run string }
+
+func (e *NothingLeft) Error() string {
+	return fmt.Sprintf("nothing of run %s is on this cluster", e.Run)
+}
+
+// FindKept reads what is kept of a run.
+func FindKept(ctx context.Context, api API, namespace, run string) (*Kept, error) {
+	o, err := api.Read(ctx, keptResource, namespace, NamesOf(run).Kept)
+	if kube.IsNotFound(err) {
+		return nil, &NothingLeft{run}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what is kept of run %s: %w", run, err)
+	}
+	if o.Text("metadata", "labels", LabelOwner) != OwnerValue || o.Text("metadata", "labels", LabelRun) != run {
+		return nil, &ForeignError{Kind: "ConfigMap", Namespace: namespace, Name: NamesOf(run).Kept}
+	}
+	return readKept(o)
+}
+
+// readKept reads a ConfigMap. It was written by a program of ours, maybe another version.
+func readKept(o kube.Object) (*Kept, error) {
+	data := func(name string) []byte { return []byte(o.Text("data", name)) }
+	k := &Kept{Stage: o.Text("data", fileStage)}
+	k.Alive, _ = time.Parse(time.RFC3339, o.Text("metadata", "annotations", AnnotationAlive))
+	var wrong []error
+	must := func(name string, into any) {
+		if err := json.Unmarshal(data(name), into); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	must(fileRun, &k.Run)
+	k.Settings = &Settings{}
+	must(fileSettings, k.Settings)
+	var err error
+	if k.Plan, err = spec.DecodePlan(data(filePlan)); err != nil {
+		wrong = append(wrong, fmt.Errorf("%s: %w", filePlan, err))
+	}
+	for line := range bytes.Lines(data(fileEvents)) {
+		var e spec.Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", fileEvents, err))
+			break
+		}
+		k.Events = append(k.Events, e)
+	}
+	if len(data(fileTargets)) > 0 {
+		k.Targets = &Targets{}
+		must(fileTargets, k.Targets)
+	}
+	if len(data(fileVerdict)) > 0 {
+		k.Verdict = &spec.Verdict{}
+		must(fileVerdict, k.Verdict)
+	}
+	if len(wrong) > 0 {
+		return nil, fmt.Errorf("what is kept of the run cannot be read: %w", errors.Join(wrong...))
+	}
+	return k, nil
+}
+
+// data is what the ConfigMap has of a run.
+func (k *Kept) data() (fields, error) {
+	plan, err := spec.EncodePlan(k.Plan)
+	if err != nil {
+		return nil, err
+	}
+	var events bytes.Buffer
+	lines := json.NewEncoder(&events)
+	lines.SetEscapeHTML(false)
+	for i := range k.Events {
+		if err := lines.Encode(&k.Events[i]); err != nil {
+			return nil, err
+		}
+	}
+	all := fields{filePlan: string(plan), fileEvents: events.String(), fileStage: k.Stage}
+	documents := fields{fileRun: k.Run, fileSettings: k.Settings, fileTargets: k.Targets, fileVerdict: k.Verdict}
+	for name, doc := range documents {
+		if name == fileTargets && k.Targets == nil || name == fileVerdict && k.Verdict == nil {
+			continue
+		}
+		b, err := json.Marshal(doc)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = string(b)
+	}
+	size := 0
+	for name, value := range all {
+		size += len(name) + len(value.(string))
+	}
+	if size > mostKept {
+		return nil, fmt.Errorf("what there is to keep of the run takes %d KiB, and a ConfigMap holds %d", size>>10, mostKept>>10)
+	}
+	return all, nil
+}
+
+// add takes an event in, unless it is another of what was told often enough.
+func (k *Kept) add(e spec.Event) (isNew bool) {
+	n := 0
+	for i := range k.Events {
+		was := k.Events[i]
+		if was.Kind == e.Kind && (e.Kind == spec.EventPod || e.Kind == spec.EventLog) {
+			n++
+		}
+		was.T = e.T
+		if sameEvent(was, e) {
+			return false
+		}
+	}
+	if n >= mostEvents {
+		return false
+	}
+	k.Events = append(k.Events, e)
+	return true
+}
+
+// sameEvent says that an event was told before, as it is when a run is picked up again.
+func sameEvent(a, b spec.Event) bool {
+	was, err := json.Marshal(a)
+	is, err2 := json.Marshal(b)
+	return err == nil && err2 == nil && bytes.Equal(was, is)
+}
+
+// begin makes the namespace where there is none, and the ConfigMap in it. Another run may
+// be deleting the namespace at the same time: it does so only as it was before this run
+// touched it, and where it was faster, this one waits and begins again.
+func (k *Kept) begin(ctx context.Context, api RunAPI, now time.Time, told Told) error {
+	for began := time.Now(); ; {
+		terminating, err := k.tryBegin(ctx, api, now)
+		if err != nil || !terminating {
+			told.Waiting("")
+			return err
+		}
+		if time.Since(began) >= terminatingWithin {
+			return fmt.Errorf("the namespace %s has been going away for more than %s: is there a finalizer that nobody does?", k.Settings.Namespace, terminatingWithin)
+		}
+		told.Waiting("the namespace " + k.Settings.Namespace + " of an earlier run to be gone")
+		if err := pauseFor(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+func (k *Kept) tryBegin(ctx context.Context, api RunAPI, now time.Time) (terminating bool, err error) {
+	name := k.Settings.Namespace
+	space, err := api.Read(ctx, namespaceResource, "", name)
+	if kube.IsNotFound(err) {
+		space, err = api.Create(ctx, namespaceResource, validationManifest(k.Settings))
+		if kube.IsExists(err) { // somebody else was faster
+			space, err = api.Read(ctx, namespaceResource, "", name)
+		}
+	}
+	if err != nil {
+		return kube.IsNotFound(err), unlessNotFound(fmt.Errorf("making the namespace %s: %w", name, err), err)
+	}
+	if space.Text("metadata", "deletionTimestamp") != "" {
+		return true, nil
+	}
+	data, err := k.data()
+	if err != nil {
+		return false, err
+	}
+	kept := keptManifest(k.Settings)
+	kept["data"] = data
+	kept["metadata"].(fields)["annotations"] = fields{AnnotationAlive: now.UTC().Format(time.RFC3339)}
+	_, err = api.Create(ctx, keptResource, kept)
+	switch {
+	case kube.IsGone(err), kube.IsNotFound(err):
+		return true, nil
+	case kube.IsExists(err): // of the try before this one, unless it is somebody else's
+		there, err := api.Read(ctx, keptResource, name, kept.Name())
+		if err != nil {
+			return kube.IsNotFound(err), unlessNotFound(fmt.Errorf("keeping the run: %w", err), err)
+		}
+		if !oursOf(there, k.Run.ID) {
+			return false, &ForeignError{Kind: "ConfigMap", Namespace: name, Name: kept.Name()}
+		}
+	case err != nil:
+		return false, fmt.Errorf("keeping the run: %w", err)
+	}
+	if space.Text("metadata", "labels", LabelOwner) != OwnerValue {
+		return false, nil // somebody else's: nobody of us deletes it
+	}
+	space, err = api.Patch(ctx, namespaceResource, "", name, kube.Object{"metadata": fields{"annotations": fields{AnnotationTouched: k.Run.ID}}})
+	if kube.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("saying in the namespace %s that a run has begun: %w", name, err)
+	}
+	return space.Text("metadata", "deletionTimestamp") != "", nil
+}
+
+func unlessNotFound(worded, err error) error {
+	if kube.IsNotFound(err) {
+		return nil
+	}
+	return worded
+}
+
+// save brings what is known of the run to the cluster, with a sign of life.
+func (k *Kept) save(ctx context.Context, api RunAPI, now time.Time) error {
+	data, err := k.data()
+	if err == nil {
+		_, err = api.Patch(ctx, keptResource, k.Settings.Namespace, NamesOf(k.Run.ID).Kept, kube.Object{
+			"metadata": fields{"annotations": fields{AnnotationAlive: now.UTC().Format(time.RFC3339)}}, "data": data})
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the run: %w", err)
+	}
+	return nil
+}
+
+// beat gives a sign of life.
+func (k *Kept) beat(ctx context.Context, api RunAPI, now time.Time) error {
+	_, err := api.Patch(ctx, keptResource, k.Settings.Namespace, NamesOf(k.Run.ID).Kept,
+		kube.Object{"metadata": fields{"annotations": fields{AnnotationAlive: now.UTC().Format(time.RFC3339)}}})
+	return err
+}
+
+// rest takes the sign of life back.
+func (k *Kept) rest(ctx context.Context, api RunAPI) error {
+	_, err := api.Patch(ctx, keptResource, k.Settings.Namespace, NamesOf(k.Run.ID).Kept,
+		kube.Object{"metadata": fields{"annotations": fields{AnnotationAlive: nil}}})
+	return err
+}
+
+// pauseFor waits, or says why it was not to.
+func pauseFor(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

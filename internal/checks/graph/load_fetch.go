@@ -1,0 +1,136 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"aicr/internal/spec"
+)
+
+// A record is fetched several times before it is given up: an API server that goes away
+// takes the connection with it.
+const (
+	fetchTries = 5
+	fetchPause = 3 * time.Second
+)
+
+// FetchLoad fetches the record from the load's pod into spool. It is whole, and this
+// run's, when there is no error. The pod keeps it until it is let go. A load that is under
+// way has none yet, unless it is told to stop.
+func FetchLoad(ctx context.Context, api API, s *Settings, pod string, spool Spool, stop bool) error {
+	command := []string{"aicr", "run", "fetch", "--results", LoadResults}
+	if stop {
+		command = append(command, "--stop")
+	}
+	var err error
+	for try := range fetchTries {
+		if try > 0 {
+			if stopped := pauseFor(ctx, fetchPause); stopped != nil {
+				return errors.Join(err, stopped)
+			}
+		}
+		if err = fetchOnce(ctx, api, s, pod, command, spool); err == nil {
+			break
+		}
+		if _, foreign := errors.AsType[*otherRun](err); foreign || isUnkept(err) || ctx.Err() != nil {
+			return err
+		}
+		if l, looked := lookAtLoad(ctx, api, s); looked == nil && l.ended() {
+			return err // there is nobody left to ask
+		}
+	}
+	return err
+}
+
+// letLoadGo tells the load's pod that its record is safe. If it does not hear of it, it
+// goes when its time is up.
+func letLoadGo(ctx context.Context, api API, s *Settings, pod string) {
+	_ = api.Exec(ctx, LoadNamespace(s), pod, LoadContainer, []string{"aicr", "run", "fetch", "--results", LoadResults, "--received"}, io.Discard)
+}
+
+// UnkeptError says that a record could be had, and not be kept on this machine.
+type UnkeptError struct{ cause error }
+
+func (e *UnkeptError) Error() string { return e.cause.Error() }
+func (e *UnkeptError) Unwrap() error { return e.cause }
+
+func isUnkept(err error) bool {
+	_, ok := errors.AsType[*UnkeptError](err)
+	return ok
+}
+
+// spoolWriter notes why it could not write: who copies into it may not tell.
+type spoolWriter struct {
+	spool Spool
+	err   error
+}
+
+func (w *spoolWriter) Write(p []byte) (int, error) {
+	n, err := w.spool.Write(p)
+	if err != nil {
+		w.err = err
+	}
+	return n, err
+}
+
+func fetchOnce(ctx context.Context, api API, s *Settings, pod string, command []string, spool Spool) error {
+	if err := emptied(spool); err != nil {
+		return &UnkeptError{err}
+	}
+	into := &spoolWriter{spool: spool}
+	err := api.Exec(ctx, LoadNamespace(s), pod, LoadContainer, command, into)
+	if into.err != nil {
+		return &UnkeptError{into.err}
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := spool.Seek(0, io.SeekStart); err != nil {
+		return &UnkeptError{err}
+	}
+	return wholeRecord(spool, s.Run)
+}
+
+func emptied(spool Spool) error {
+	if err := spool.Truncate(0); err != nil {
+		return err
+	}
+	_, err := spool.Seek(0, io.SeekStart)
+	return err
+}
+
+// otherRun says that a record is of another run: to ask again is of no use.
+type otherRun struct{ got, want string }
+
+func (e *otherRun) Error() string {
+	return fmt.Sprintf("the record is of run %q, not of %q", e.got, e.want)
+}
+
+// wholeRecord says what is wrong with an archive: it is to be whole, and of this run.
+func wholeRecord(r io.Reader, run string) error {
+	var is *spec.Run
+	err := ReadArchive(r, func(name string, r io.Reader) error {
+		if name != "run.json" {
+			return nil
+		}
+		data, err := io.ReadAll(io.LimitReader(r, 1<<20))
+		if err != nil {
+			return err
+		}
+		is = &spec.Run{}
+		return json.Unmarshal(data, is)
+	})
+	switch {
+	case err != nil:
+		return err
+	case is == nil:
+		return errors.New("the record has no run.json")
+	case is.ID != run:
+		return &otherRun{is.ID, run}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package graph
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// The labels by which what a run made is known again. Nothing without the owner's is
+// ever adopted, changed or deleted.
+const (
+	LabelOwner = "aicr.run/owner" // OwnerValue
+	LabelRun   = "aicr.run/run"   // the run's id
+	LabelPart  = "aicr.run/part"  // graph, load, model, kept
+
+	OwnerValue = "aicr"
+)
+
+// Names are those of what a run makes. All but the id's are the published ones.
+type Names struct {
+	Short string // 8 hex of the run's id
+
+	Namespace string // of the graph: aicr-inference-perf-<8 hex>
+	Graph     string // aicr-inference-perf
+	Secret    string // aicr-hf-token
+	Volume    string // aicr-model-cache
+	Populate  string // aicr-model-cache-populate-<8 hex>
+	Claim     string // aicr-inference-gpu-claim
+	Queue     string // aicr-inference-perf-<8 hex>, cluster-wide
+	Route     string // aicr-inference-perf
+
+	Load    string // aicr-load-<8 hex>: Job, ServiceAccount, Role, RoleBinding; ClusterRole and its binding
+	Kept    string // aicr-run-<8 hex>: the ConfigMap that the run is kept in
+	Results string // aicr-ctrf-<run>-performance: the ConfigMap with the compact copy of what came out
+}
+
+const (
+	graphName  = "aicr-inference-perf"
+	secretName = "aicr-hf-token"
+	volumeName = "aicr-model-cache"
+	claimName  = "aicr-inference-gpu-claim"
+)
+
+// NamesOf are the names of a run. They keep to the 63 characters of a label and to the
+// 45 that Grove has for graph and component together, whatever the run is called. One
+// that has no id yet has names with a gap in them, as a plan shows them.
+func NamesOf(run string) Names {
+	sum := sha256.Sum256([]byte(run))
+	short := hex.EncodeToString(sum[:4])
+	if run == "" {
+		run, short = "<run>", "<8 hex>"
+	}
+	return Names{
+		Short: short, Namespace: graphName + "-" + short, Graph: graphName, Secret: secretName, Volume: volumeName,
+		Populate: volumeName + "-populate-" + short, Claim: claimName, Queue: graphName + "-" + short, Route: graphName,
+		Load: "aicr-load-" + short, Kept: "aicr-run-" + short, Results: "aicr-ctrf-" + run + "-performance",
+	}
+}
+
+// Labels are those of everything that a run makes.
+func Labels(run, part string) map[string]string {
+	return map[string]string{LabelOwner: OwnerValue, LabelRun: run, LabelPart: part,
+		"app.kubernetes.io/name": OwnerValue, "app.kubernetes.io/managed-by": OwnerValue, "app.kubernetes.io/component": part}
+}

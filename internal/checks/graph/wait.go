@@ -1,0 +1,367 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"aicr/internal/kube"
+	"aicr/internal/observe"
+	"aicr/internal/spec"
+)
+
+// lookEvery is how often it is looked while something is waited for.
+const lookEvery = time.Second
+
+// Where things are.
+var (
+	resNamespaces = kube.Resource{Version: "v1", Name: "namespaces"}
+	resPods       = kube.Resource{Version: "v1", Name: "pods"}
+	resEvents     = kube.Resource{Version: "v1", Name: "events"}
+	resNodes      = kube.Resource{Version: "v1", Name: "nodes"}
+	resAccounts   = kube.Resource{Version: "v1", Name: "serviceaccounts"}
+	resConfigMaps = kube.Resource{Version: "v1", Name: "configmaps"}
+	resVolumes    = kube.Resource{Version: "v1", Name: "persistentvolumeclaims"}
+	resJobs       = kube.Resource{Group: "batch", Version: "v1", Name: "jobs"}
+)
+
+func resGraphs(version string) kube.Resource {
+	return kube.Resource{Group: "nvidia.com", Version: version, Name: "dynamographdeployments"}
+}
+
+func resDRA(version, name string) kube.Resource {
+	return kube.Resource{Group: "resource.k8s.io", Version: version, Name: name}
+}
+
+// watcher looks at a run's graph again and again, and knows since when it has been as it
+// is.
+type watcher struct {
+	api   API
+	s     *Settings
+	names Names
+	told  Told
+
+	seen  causeLedger
+	since map[string]time.Time // in which state each pod is, and since when
+	logs  map[logOf]keptLog
+	node  struct {
+		at time.Time
+		o  kube.Object
+	}
+}
+
+// keptLog is a log that was read, and when; restarts tells whether there is a newer one.
+type keptLog struct {
+	at       time.Time
+	restarts int64
+	lines    []string
+}
+
+func newWatcher(api API, s *Settings, told Told) *watcher {
+	return &watcher{api: api, s: s, names: NamesOf(s.Run), told: told, seen: causeLedger{}, since: map[string]time.Time{}, logs: map[logOf]keptLog{}}
+}
+
+// look takes in the whole scene.
+func (w *watcher) look(ctx context.Context) (*Scene, error) {
+	s := &Scene{Settings: w.s, Logs: map[logOf][]string{}}
+	var err error
+	if s.Pods, err = w.api.List(ctx, resPods, w.names.Namespace, ""); err != nil {
+		return nil, fmt.Errorf("looking at pods: %w", err)
+	}
+	if s.Events, err = w.api.List(ctx, resEvents, w.names.Namespace, ""); err != nil {
+		return nil, fmt.Errorf("looking at events: %w", err)
+	}
+	if s.Graph, err = w.maybe(ctx, resGraphs(w.s.Graph), w.names.Graph); err != nil {
+		return nil, err
+	}
+	if w.s.Cache != nil {
+		if s.Volume, err = w.maybe(ctx, resVolumes, w.names.Volume); err != nil {
+			return nil, err
+		}
+		if s.Populate, err = w.maybe(ctx, resJobs, w.names.Populate); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(s.Pods, func(a, b kube.Object) int { return strings.Compare(a.Name(), b.Name()) })
+	if now := time.Now(); w.node.o == nil || now.Sub(w.node.at) > 10*time.Second {
+		// What is wrong with the node is told where it is known: it is no reason to stop.
+		if node, err := w.api.Read(ctx, resNodes, "", w.s.Node); err == nil {
+			w.node.at, w.node.o = now, node
+		}
+	}
+	s.Node = w.node.o
+	w.readLogs(ctx, s)
+	return s, nil
+}
+
+// maybe reads an object of the run's namespace; nil: it is not there.
+func (w *watcher) maybe(ctx context.Context, r kube.Resource, name string) (kube.Object, error) {
+	o, err := w.api.Read(ctx, r, w.names.Namespace, name)
+	switch {
+	case kube.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("looking at %s %s: %w", r.Name, name, err)
+	}
+	return o, nil
+}
+
+const (
+	frontendEvery = 3 * time.Second // a frontend's log is read so often
+	frontendLines = 400
+	endedLines    = 40 // of a container that ended
+	mostLog       = 256 << 10
+)
+
+// readLogs reads what the rules want to know of logs: a frontend's, and the last words of
+// containers that ended.
+func (w *watcher) readLogs(ctx context.Context, s *Scene) {
+	for _, pod := range s.Pods {
+		fronts := frontendContainers(pod)
+		for _, c := range statusesOf(pod) {
+			name := c.Text("name")
+			restarts, _ := c.Int("restartCount")
+			code, ended := c.Int("state", "terminated", "exitCode")
+			if slices.Contains(fronts, name) && c.Has("state", "running") {
+				w.keep(ctx, s, logOf{pod.Name(), name, false}, restarts, frontendLines, frontendEvery)
+			}
+			if ended && code != 0 {
+				w.keep(ctx, s, logOf{pod.Name(), name, false}, restarts, endedLines, time.Hour)
+			}
+			if restarts > 0 && !c.Bool("ready") {
+				w.keep(ctx, s, logOf{pod.Name(), name, true}, restarts, endedLines, time.Hour)
+			}
+		}
+	}
+}
+
+func (w *watcher) keep(ctx context.Context, s *Scene, of logOf, restarts int64, lines int, every time.Duration) {
+	kept, ok := w.logs[of]
+	if !ok || kept.restarts != restarts || len(kept.lines) == 0 || time.Since(kept.at) >= every {
+		if text, err := tailOf(ctx, w.api, w.names.Namespace, of, lines); err == nil {
+			kept = keptLog{time.Now(), restarts, text}
+			w.logs[of] = kept
+		}
+	}
+	if len(kept.lines) > 0 {
+		s.Logs[of] = kept.lines
+	}
+}
+
+// tailOf is the last lines of a log, without secrets, and never without end.
+func tailOf(ctx context.Context, api API, namespace string, of logOf, lines int) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	from, err := api.Logs(ctx, namespace, of.Pod, of.Container, kube.LogOptions{Previous: of.Previous, Tail: lines})
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	data, err := io.ReadAll(io.LimitReader(from, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > mostLog { // the end says what happened
+		data = data[len(data)-mostLog:]
+	}
+	text := strings.TrimRight(strings.ToValidUTF8(string(data), "\uFFFD"), "\n")
+	if text == "" {
+		return nil, nil
+	}
+	var all []string
+	for line := range strings.SplitSeq(text, "\n") {
+		all = append(all, observe.Masked(strings.TrimRight(line, "\r")))
+	}
+	return all, nil
+}
+
+// outcome is how a wait ended: it is done, or causes are why not; neither: its time was up.
+type outcome struct {
+	done   bool
+	causes []Cause
+	scene  *Scene
+	took   time.Duration
+}
+
+// until looks until it is done, until a cause has settled, or until its time is up.
+func (w *watcher) until(ctx context.Context, within time.Duration, done func(*Scene) bool, line func(*Scene) string) (*outcome, error) {
+	began := time.Now()
+	defer w.told.waiting("")
+	for {
+		scene, err := w.look(ctx)
+		switch {
+		case kube.IsAway(err) && time.Since(began) < within:
+			w.told.waiting("the API server: " + err.Error())
+		case err != nil:
+			return nil, err
+		default:
+			o := &outcome{scene: scene, took: time.Since(began)}
+			found := scene.find()
+			settled := w.seen.settled(found, time.Now())
+			// A frontend that panicked is ready, and will not serve.
+			panicked := slices.ContainsFunc(settled, func(c Cause) bool { return c.rule == "discovery" })
+			switch o.done = done(scene) && !panicked; {
+			case o.done:
+				return o, nil
+			case len(settled) > 0:
+				o.causes = settled
+				return o, nil
+			case o.took >= within:
+				o.causes = found // nothing has lasted, but that is what there is
+				return o, nil
+			}
+			w.told.waiting(line(scene))
+		}
+		if err := pauseFor(ctx, lookEvery); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lineOfGraph says in a line what a graph waits for.
+func (w *watcher) lineOfGraph(s *Scene) string {
+	if s.Graph == nil {
+		return "the graph to appear"
+	}
+	r := readinessOf(s.Graph)
+	c := r.Lacks()
+	if c == nil {
+		return "Dynamo's operator: the graph is " + cmp.Or(r.State, "not looked at yet")
+	}
+	return c.lacking() + ": " + w.lineOfPods(s, c.Role)
+}
+
+// lineOfPopulate says it of the model's cache.
+func (w *watcher) lineOfPopulate(s *Scene) string {
+	return "the model to be fetched: " + w.lineOfPods(s, rolePopulate)
+}
+
+// lineOfPods is the first pod of a role that is not ready, and how it is.
+func (w *watcher) lineOfPods(s *Scene, role string) string {
+	var others int
+	first := ""
+	now := time.Now()
+	there := map[string]bool{}
+	for _, pod := range s.Pods {
+		if holds(pod, "Ready") || phaseOf(pod) == "Succeeded" {
+			continue
+		}
+		state, detail := s.stateOf(pod)
+		key := pod.UID() + " " + state
+		there[key] = true
+		if _, ok := w.since[key]; !ok {
+			w.since[key] = now
+		}
+		if roleOf(pod) != role {
+			continue // its turn comes
+		}
+		if first != "" {
+			others++
+			continue
+		}
+		if waited := roughly(now.Sub(w.since[key])); waited != "" && detail != "" {
+			detail += ", " + waited
+		} else if waited != "" {
+			detail = waited
+		}
+		first = pod.Name() + " " + state
+		if detail != "" {
+			first += " (" + detail + ")"
+		}
+	}
+	for key := range w.since {
+		if !there[key] {
+			delete(w.since, key)
+		}
+	}
+	switch {
+	case first == "":
+		return "no pod yet"
+	case others > 0:
+		return fmt.Sprintf("%s and %d more", first, others)
+	}
+	return first
+}
+
+// roughly is a time as it is told while it passes: a line that changes every second says
+// nothing new.
+func roughly(d time.Duration) string {
+	switch {
+	case d < 5*time.Second:
+		return ""
+	case d < time.Minute:
+		return d.Truncate(5 * time.Second).String()
+	}
+	return d.Truncate(10 * time.Second).String()
+}
+
+// stateOf is how a pod is, in kubectl's words, and what it is at.
+func (s *Scene) stateOf(pod kube.Object) (state, detail string) {
+	if pod.Deleting() {
+		return "Terminating", ""
+	}
+	if c := conditionOf(pod, "PodScheduled"); c.Text("status") == "False" {
+		return "Pending", strings.TrimSuffix("not scheduled: "+sentence(s.perNode(c.Text("message")), 120), ": ")
+	}
+	for _, c := range statusesOf(pod) {
+		if reason := c.Text("state", "waiting", "reason"); reason != "" && reason != "PodInitializing" {
+			return reason, s.doing(pod, c)
+		}
+		if c.Has("state", "running") && !c.Bool("ready") {
+			if e := s.lastEvent(pod, "Pod", "Unhealthy"); e != nil && !c.Bool("started") {
+				return "Running", "starting"
+			}
+			return "Running", "not ready"
+		}
+		if code, ok := c.Int("state", "terminated", "exitCode"); ok && code != 0 {
+			return "Error", fmt.Sprintf("exit code %d", code)
+		}
+	}
+	return cmp.Or(phaseOf(pod), "Pending"), ""
+}
+
+// doing is what a pod is at, by its newest event.
+func (s *Scene) doing(pod, container kube.Object) string {
+	e := s.lastEvent(pod, "Pod", "Pulling", "Pulled", "FailedMount", "FailedAttachVolume", "FailedPrepareDynamicResources", "FailedCreatePodSandBox")
+	switch e.Text("reason") {
+	case "":
+		return ""
+	case "Pulling":
+		return "pulling image"
+	case "Pulled":
+		return "image pulled"
+	}
+	return sentence(e.Text("reason")+": "+e.Text("message"), 120)
+}
+
+// The ways to tell, for who may have nobody to tell.
+func (t Told) say(format string, args ...any) {
+	if t.Say != nil {
+		t.Say(fmt.Sprintf(format, args...))
+	}
+}
+
+func (t Told) spares(run, why string) {
+	if t.Spared != nil {
+		t.Spared(run, why)
+		return
+	}
+	t.say("run %s is left alone: %s; `aicr clean --run %s` removes it all the same", run, why, run)
+}
+
+func (t Told) waiting(text string) {
+	if t.Waiting != nil {
+		t.Waiting(text)
+	}
+}
+
+func (t Told) event(e spec.Event) error {
+	if t.Event == nil {
+		return nil
+	}
+	return t.Event(e)
+}

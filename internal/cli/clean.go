@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"aicr/internal/checks/graph"
+	"aicr/internal/report/layout"
+)
+
+type cleanOptions struct {
+	cluster   clusterFlags
+	namespace string
+	run       string
+	dryRun    bool
+	format    string
+}
+
+func newClean(a *app) *cobra.Command {
+	var o cleanOptions
+	cmd := &cobra.Command{
+		Use:   "clean",
+		Short: "Remove what runs of validate have left on a cluster",
+		Long: `Finds what 'aicr validate' made on a cluster and did not remove, because it was killed,
+could not, or was told not to, and removes it: by label, and only what carries this
+program's. A run that is evidently alive is left alone, unless it is named.
+
+Exit codes: 0 nothing is left; 2 bad usage, or no such cluster is known; 3 the cluster
+could not be asked, or something could not be removed; 130 interrupted.`,
+		Example: `  aicr clean --dry-run
+  aicr clean
+  aicr clean --run 20261116-015518-0123456789abcdef`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.clean(cmd.Context(), &o) },
+	}
+	section(cmd, "Cluster", o.cluster.define)
+	section(cmd, "Clean", func(f *pflag.FlagSet) {
+		f.StringVar(&o.namespace, "namespace", defaultNamespace, "`NAME` of the namespace that runs were kept in, for who may not look into all of them")
+		f.StringVar(&o.run, "run", "", "remove what the run `RUN` has left, by its id or its folder, and nothing else")
+		f.BoolVar(&o.dryRun, "dry-run", false, "say what would be removed, and remove nothing")
+	})
+	section(cmd, "Output", func(f *pflag.FlagSet) { outputFlag(f, &o.format) })
+	alsoReads(cmd, "KUBECONFIG", "the files that say how to reach the cluster, as for kubectl")
+	return cmd
+}
+
+// cleaned is -o json of aicr clean.
+type cleaned struct {
+	Run     string          `json:"run,omitempty"` // the only one that was asked for
+	DryRun  bool            `json:"dryRun"`
+	Removed []graph.Removed `json:"removed"` // or would be
+	Left    []graph.Left    `json:"left"`
+	Alive   []spared        `json:"alive"` // runs that were left alone
+}
+
+// spared is a run that is alive, and by what that is seen.
+type spared struct {
+	Run string `json:"run"`
+	Why string `json:"why"`
+}
+
+func (a *app) clean(ctx context.Context, o *cleanOptions) error {
+	wrong := []error{o.cluster.check()}
+	id := ""
+	if a.settings.of("run").Source != FromDefault {
+		var err error
+		if _, id, err = attachedTo(o.run); err != nil {
+			wrong = append(wrong, misuse("an id is written as 20261116-015518-0123456789abcdef; 'aicr clean --dry-run' lists those that have left something", "--run: %q is neither the id nor the folder of a run", o.run))
+		}
+	}
+	if !namespaceName(o.namespace) {
+		wrong = append(wrong, badNamespace(o.namespace))
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return err
+	}
+	c, err := a.connect(o.cluster)
+	if err != nil {
+		return err
+	}
+	c.Trouble = func(text string) { a.say("%s", text) }
+	told := graph.Told{Say: func(text string) { a.say("%s", text) }, Waiting: func(text string) {
+		if text != "" {
+			a.detail("%s", waitingFor(text))
+		}
+	}}
+	alive := []spared{}
+	told.Spared = func(run, why string) { alive = append(alive, spared{run, why}) }
+	removed, left, err := graph.Clean(ctx, c, o.namespace, id, o.dryRun, told)
+	if err != nil && len(removed)+len(left)+len(alive) == 0 { // it is not known what there is
+		return o.cluster.unasked(c, fmt.Errorf("cleaning: %w", err))
+	}
+	printed := a.printCleaned(&cleaned{Run: id, Alive: alive, DryRun: o.dryRun, Removed: append([]graph.Removed{}, removed...), Left: append([]graph.Left{}, left...)}, o.format)
+	if err != nil {
+		err = o.cluster.unasked(c, fmt.Errorf("cleaning: %w", err))
+	}
+	var end error
+	if len(left) > 0 {
+		end = Unmeasured
+	}
+	return errors.Join(printed, err, end)
+}
+
+// printCleaned tells what became of what was found, the answer first.
+func (a *app) printCleaned(c *cleaned, format string) error {
+	if format == outputJSON {
+		return a.printJSON(c)
+	}
+	t := &layout.Page{Palette: a.stdoutPalette()}
+	runs := map[string]bool{}
+	for _, r := range c.Removed {
+		if r.Run != "" { // as has the namespace that runs share, when no run is left in it
+			runs[r.Run] = true
+		}
+	}
+	objects := layout.Plural(len(c.Removed), "object")
+	if len(runs) > 0 {
+		objects += " of " + layout.Plural(len(runs), "run")
+	}
+	switch {
+	case len(c.Removed)+len(c.Left) == 0 && len(c.Alive) > 0:
+		t.Line(0, "", fmt.Sprintf("nothing to remove; left alone, since alive: %s", layout.Plural(len(c.Alive), "run")))
+	case len(c.Removed)+len(c.Left) == 0 && c.Run != "":
+		t.Line(0, "", "nothing of run "+c.Run+" is on this cluster")
+	case len(c.Removed)+len(c.Left) == 0:
+		t.Line(0, "", "nothing of any run is on this cluster")
+	case c.DryRun:
+		t.Line(0, "", objects+" would be removed")
+	case len(c.Left) > 0:
+		t.Line(0, "", fmt.Sprintf("%s removed, and %s left", objects, layout.Plural(len(c.Left), "object")))
+	default:
+		t.Line(0, "", objects+" removed")
+	}
+	if !a.quiet {
+		var rows []layout.Row
+		for _, r := range c.Removed {
+			rows = append(rows, layout.Row{Cells: []string{r.Run, r.Kind, strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")}})
+		}
+		for _, l := range c.Left {
+			rows = append(rows, layout.Row{Cells: []string{l.Run, l.Kind, strings.TrimPrefix(l.Namespace+"/"+l.Name, "/")}, Below: l.Why + "; " + l.Command})
+		}
+		for _, s := range c.Alive {
+			rows = append(rows, layout.Row{Cells: []string{s.Run, "alive", s.Why}, Below: "aicr clean --run " + s.Run + " removes it all the same"})
+		}
+		if len(rows) > 0 {
+			t.Blank()
+			t.Table(make([]layout.Column, 3), rows)
+		}
+	}
+	_, err := a.env.Stdout.Write(t.Bytes())
+	return err
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"aicr/internal/checks/graph"
+	"aicr/internal/judge"
+	"aicr/internal/report/layout"
+	"aicr/internal/spec"
+)
+
+const fleetFile = "fleet.json"
+
+// fleetOfNodes validates node after node, each in a folder of its own, and then says which
+// of them its peers do not look like. A node's run is gone before the next begins.
+func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
+	a := j.app
+	var sides []*judge.FleetSide
+	var wrong []error
+	for i, node := range j.choice.Nodes {
+		side := &judge.FleetSide{Node: node.Node, Workers: node.Workers, Reason: "it could not be validated"}
+		side.Verdict = spec.NotJudged
+		sides = append(sides, side)
+		if ctx.Err() != nil {
+			side.Reason = "interrupted before its turn"
+			continue
+		}
+		a.say("node %d of %d: %s", i+1, len(j.choice.Nodes), node.Node)
+		place := filepath.Join(dir, node.Node)
+		side.Run = place
+		v, err := j.nodeOf(ctx, place, side)
+		if err != nil {
+			wrong = append(wrong, err)
+		}
+		if v != nil {
+			side.Verdict, side.Reason, side.LoadedS, side.Stalls = v.Verdict, v.Reason, v.LoadedS, len(v.Stalls)
+			if err := takeEpisodes(side, place); err != nil {
+				wrong = append(wrong, err)
+			}
+		}
+	}
+	fleet := judge.CompareFleet(sides)
+	for _, r := range j.choice.Rejected {
+		fleet.Passed = append(fleet.Passed, spec.PassedBy{Node: r.Node, Reason: r.Reason, Held: graph.HeldBy(r.Held)})
+	}
+	if err := writeJSONFile(filepath.Join(dir, fleetFile), fleet); err != nil {
+		wrong = append(wrong, unwritten(err))
+	}
+	return errors.Join(append([]error{j.printFleet(fleet, dir)}, append(wrong, endIn(fleet.Verdict, false, j.options.failOn))...)...)
+}
+
+// nodeOf plans for a node, which may have other room than the one before, and runs there.
+// Its turn may come an hour after the first one's, so that it is looked again what is free.
+func (j *validateJob) nodeOf(ctx context.Context, dir string, side *judge.FleetSide) (*spec.Verdict, error) {
+	one := *j
+	var err error
+	if one.nodes, err = j.cluster.GPUs(ctx); err != nil {
+		return nil, j.options.on.cluster.unasked(j.cluster, fmt.Errorf("asking who holds which GPUs: %w", err))
+	}
+	wish := j.options.on.wish
+	wish.Node, wish.Nodes, wish.Policy, wish.KAI = side.Node, 0, j.papers.recipe.GPUPolicy, j.offers.KAI
+	if one.choice, err = graph.Choose(one.nodes, wish); err != nil {
+		return nil, worded(err)
+	}
+	if len(one.choice.Nodes) == 0 {
+		return one.nothingFree(ctx, dir, side.Node, false)
+	}
+	node := one.choice.Nodes[0]
+	side.Workers = node.Workers
+	one.fleet, one.fleetOf = node.Workers, "node "+node.Node
+	seed := j.options.seed
+	if err := one.makePlan(ctx, j.papers.recipe); err != nil {
+		return nil, err
+	}
+	j.options.seed, one.plan.Seed = seed, j.plan.Seed // peers are asked for the same words
+	s, err := one.settings(dryRunID, node)
+	if err != nil {
+		return nil, err
+	}
+	one.planObjects(s)
+	refused, err := one.guard(ctx, s)
+	if err := errors.Join(err, refusals(refused)); err != nil {
+		return nil, err
+	}
+	return one.runOn(ctx, dir, node, false)
+}
+
+// takeEpisodes takes in what is compared of a node's run.
+func takeEpisodes(side *judge.FleetSide, dir string) error {
+	run, err := spec.ReadRun(os.DirFS(dir))
+	if err != nil {
+		return badRecord(dir, err)
+	}
+	for _, number := range run.Numbers() {
+		e, err := run.Summary(number)
+		if err != nil {
+			return badRecord(dir, err)
+		}
+		side.Take(e)
+	}
+	return nil
+}
+
+// printFleet tells what the nodes came to, the answer first.
+func (j *validateJob) printFleet(f *spec.FleetVerdict, dir string) error {
+	a := j.app
+	if j.options.format == outputJSON {
+		return a.printJSON(f)
+	}
+	if a.quiet {
+		_, err := fmt.Fprintf(a.env.Stdout, "%s  %s\n", f.Verdict, f.Reason)
+		return err
+	}
+	_, err := a.env.Stdout.Write(fleetText(f, dir, a.stdoutPalette()))
+	return err
+}
+
+func fleetText(f *spec.FleetVerdict, dir string, paint layout.Palette) []byte {
+	t := &layout.Page{Palette: paint}
+	t.Line(0, paint.State(f.Verdict)(string(f.Verdict))+"  ", f.Reason)
+	t.Title("Nodes")
+	var rows []layout.Row
+	for _, n := range f.Nodes {
+		row := layout.Row{Cells: []string{n.Node, string(n.Verdict), layout.Plural(n.Workers, "GPU")}, Below: n.Reason}
+		for _, x := range n.Figures {
+			row.Cells = append(row.Cells, figureBeside(x))
+		}
+		rows = append(rows, row)
+	}
+	t.Table([]layout.Column{{}, {Paint: func(cell string) func(string) string { return paint.State(spec.State(cell)) }}, {},
+		{Head: "tokens/s a GPU"}, {Head: "ttft p99"}, {Head: "stalls a minute"}}, rows)
+	if len(f.Passed) > 0 {
+		t.Title("Not validated")
+		rows = nil
+		for _, p := range f.Passed {
+			rows = append(rows, layout.Row{Cells: []string{p.Node, p.Reason}, Below: p.Held})
+		}
+		t.Table(make([]layout.Column, 2), rows)
+	}
+	t.Blank()
+	for _, note := range f.Notes {
+		t.Line(2, "note: ", note)
+	}
+	t.Line(2, "", fmt.Sprintf("beside each figure: its ratio to the peers', %.0f %% sure of all at once", 100*f.Together))
+	t.Line(2, "kept in ", dir)
+	return t.Bytes()
+}
+
+// figureBeside is a figure and how it stands to the peers'.
+func figureBeside(x spec.FleetFigure) string {
+	if x.Value == nil {
+		return "–"
+	}
+	value := layout.Number(*x.Value)
+	if x.Unit == "ms" {
+		value = layout.Millis(x.Value)
+	}
+	switch {
+	case x.Ratio == nil:
+		return value
+	case x.Low == nil || x.High == nil:
+		return fmt.Sprintf("%s (x %.2f)", value, *x.Ratio)
+	}
+	mark := ""
+	if x.Outside {
+		mark = " !"
+	}
+	return fmt.Sprintf("%s (x %.2f, %.2f–%.2f)%s", value, *x.Ratio, *x.Low, *x.High, mark)
+}

@@ -1,0 +1,93 @@
+package judge
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"aicr/internal/spec"
+)
+
+// nodeWith is a node whose episodes had so many tokens a second and a GPU.
+func nodeWith(name string, stalls int, perGPU ...float64) *FleetSide {
+	s := &FleetSide{Node: name, Workers: 8}
+	s.Verdict, s.Episodes, s.LoadedS, s.Stalls = spec.Pass, len(perGPU), 50*float64(len(perGPU)), stalls
+	for i, v := range perGPU {
+		s.throughput = append(s.throughput, math.Log(8*v))
+		s.ttft = append(s.ttft, math.Log(200+float64(i)))
+	}
+	return s
+}
+
+func TestANodeIsHeldAgainstItsPeers(t *testing.T) {
+	well := []float64{1000, 1010, 990, 1005}
+	for name, c := range map[string]struct {
+		nodes []*FleetSide
+		want  string // node: figures
+		fails bool   // by that alone: each passes by its own floor
+	}{
+		"all alike":                   {[]*FleetSide{nodeWith("a", 0, well...), nodeWith("b", 0, well...), nodeWith("c", 0, well...)}, "", false},
+		"one is slow":                 {[]*FleetSide{nodeWith("a", 0, well...), nodeWith("b", 0, 800, 805, 795, 800), nodeWith("c", 0, well...)}, "b: throughput a GPU", false},
+		"one is far slower":           {[]*FleetSide{nodeWith("a", 0, well...), nodeWith("b", 0, 700, 705, 695, 700), nodeWith("c", 0, well...)}, "b: throughput a GPU", true},
+		"a little slower is no fault": {[]*FleetSide{nodeWith("a", 0, well...), nodeWith("b", 0, 950, 955, 945, 950), nodeWith("c", 0, well...)}, "", false},
+		"one is faster":               {[]*FleetSide{nodeWith("a", 0, well...), nodeWith("b", 0, 1400, 1405, 1395, 1400), nodeWith("c", 0, well...)}, "", false},
+		"one stalls":                  {[]*FleetSide{nodeWith("a", 0, well...), nodeWith("b", 14, well...), nodeWith("c", 1, well...)}, "b: stalls", false},
+		"one of two is slow":          {[]*FleetSide{nodeWith("a", 0, well...), nodeWith("b", 0, 500, 505, 495, 500)}, "b: throughput a GPU", true},
+		"one alone has no peers":      {[]*FleetSide{nodeWith("b", 0, 500, 505, 495, 500)}, "", false},
+		"one episode is no spread":    {[]*FleetSide{nodeWith("a", 0, well...), nodeWith("b", 0, 500), nodeWith("c", 0, well...)}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := CompareFleet(c.nodes)
+			var got []string
+			for _, n := range f.Nodes {
+				if len(n.Outside) > 0 {
+					got = append(got, n.Node+": "+strings.Join(n.Outside, ", "))
+				}
+			}
+			if text := strings.Join(got, "; "); text != c.want {
+				t.Errorf("%q, want %q", text, c.want)
+			}
+			if c.want != "" && !strings.Contains(f.Reason, "worse than its peers: b") {
+				t.Errorf("the reason does not say it: %s", f.Reason)
+			}
+			if want := map[bool]spec.State{true: spec.Fail, false: spec.Pass}[c.fails]; f.Verdict != want {
+				t.Errorf("%s, want %s: nodes that pass by their floors, %s", f.Verdict, want, f.Reason)
+			}
+		})
+	}
+}
+
+// Who failed is named in the first line, whether or not its peers are there to compare.
+func TestAFleetNamesWhoFailed(t *testing.T) {
+	a, b := nodeWith("a", 0, 1000), nodeWith("b", 0, 1000)
+	b.Verdict = spec.Fail
+	for want, nodes := range map[string][]*FleetSide{
+		"1 of 2 nodes FAIL: b": {a, b},
+		"1 of 1 node FAIL: b":  {b},
+		"2 of 2 nodes PASS; no node is worse than its peers show": {a, nodeWith("c", 0, 1000)},
+	} {
+		if got := CompareFleet(nodes).Reason; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestTheWorstNodeDecides(t *testing.T) {
+	for want, states := range map[spec.State][]spec.State{
+		spec.Pass: {spec.Pass, spec.Pass}, spec.Fail: {spec.Pass, spec.Fail, spec.Invalid}, spec.Invalid: {spec.Inconclusive, spec.Invalid},
+		spec.Inconclusive: {spec.Pass, spec.Skip, spec.Inconclusive}, spec.Skip: {spec.Pass, spec.Skip}, spec.NotJudged: {spec.Pass, spec.NotJudged},
+	} {
+		var nodes []*FleetSide
+		for _, s := range states {
+			n := nodeWith("n", 0, 1)
+			n.Verdict = s
+			nodes = append(nodes, n)
+		}
+		if got := CompareFleet(nodes).Verdict; got != want {
+			t.Errorf("%v: %s", states, got)
+		}
+	}
+	if got := CompareFleet(nil).Verdict; got != spec.NotJudged {
+		t.Errorf("no node: %s", got)
+	}
+}

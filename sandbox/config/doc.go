@@ -1,0 +1,2 @@
+// Package config is what a sandbox is to have: its nodes and what is installed on it.
+package config

@@ -1,0 +1,20 @@
+package operator
+
+import "k8s.io/client-go/rest"
+
+// Options are how it is started.
+type Options struct {
+	REST      *rest.Config // an administrator's
+	GraphAPIs []string     // versions of DynamoGraphDeployment that are served: v1beta1, v1alpha1; none: Dynamo is not installed
+	Real      bool         // graphs are run by the real Dynamo of Venv, not simulated
+	KAI       bool         // KAI's queues are served, and a graph wants one
+	Gateway   bool         // the Gateway API and its inference extension are served
+
+	GPUs map[string][]string // UUIDs of the GPUs of each node, by number
+
+	AICR string // path of the aicr program
+	Venv string // of the Python environment with the real Dynamo; "": none
+	Dir  string // that pods' processes can write to: the graphs' shared files go there
+
+	Logf func(format string, args ...any)
+}

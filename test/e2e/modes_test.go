@@ -1,0 +1,236 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"aicr/internal/kube"
+	"aicr/internal/spec"
+)
+
+// modesCluster has a gateway and KAI, GPUs that are claimed on one node, and GPUs that a
+// device plugin gives on the other.
+const modesCluster = `
+nodes:
+  - {name: gpu-0, gpus: 2}
+  - {name: gpu-1, gpus: 2, dra: false, devicePlugin: true}
+  - {name: cpu-0, gpus: 0, cpu: "16"}
+kai: true
+gateway: true
+aicr: PROGRAM
+venv: "VENV"
+`
+
+// TestOtherWaysToDeployAndToLoad deploys behind a gateway with claims, and at the same time
+// on the node with a device plugin, where AIPerf itself loads.
+func TestOtherWaysToDeployAndToLoad(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, modesCluster)
+	before := c.asItIs(t)
+	watched := c.watchMade(t)
+	var both sync.WaitGroup
+	var gateway, aiperf *outcome
+	gatewayAt, aiperfAt := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run")
+	both.Go(func() {
+		gateway = c.validateIn(t, gatewayAt, append([]string{"--recipe", routedRecipe, "--node", "gpu-0", "--prompt-output-tokens-mean", "32"}, short...)...)
+	})
+	both.Go(func() {
+		args := []string{"--recipe", "testdata/unhurried-recipe.yaml", "--node", "gpu-1", "--prompt-output-tokens-mean", "16"} // it sends 1,000 requests
+		if venv == "" {
+			notRun(t, "AIPerf loads instead of this program")
+			aiperf = c.validateIn(t, aiperfAt, append(args, "--profile", "smoke", "--episode-duration", "10s")...)
+			return
+		}
+		aiperf = c.validateIn(t, aiperfAt, append(args, "--engine", "aiperf", "--profile", "classic")...)
+	})
+	both.Wait()
+	made := watched()
+	c.settled(t, before)
+
+	t.Run("gateway", func(t *testing.T) {
+		gateway.passed(t)
+		if first := gateway.firstAnswer(t); !strings.Contains(first.Source, "gateway") {
+			t.Errorf("the first answer came from %s, which is no gateway", first.Source)
+		}
+		made.has(t, "httproutes", 1)
+	})
+	t.Run("queue", func(t *testing.T) { made.has(t, "queues", 2) })
+	t.Run("claims", func(t *testing.T) { made.has(t, "resourceclaims", 2) })
+	t.Run("device plugin", func(t *testing.T) {
+		aiperf.passed(t)
+		if !strings.Contains(aiperf.stderr, "on node gpu-1: 2 GPUs, asked for by device-plugin") {
+			t.Errorf("it is not said that a device plugin gives the GPUs: %s", aiperf)
+		}
+	})
+	if venv == "" {
+		return
+	}
+	t.Run("aiperf", func(t *testing.T) {
+		run, err := spec.ReadRun(os.DirFS(aiperf.dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := run.Numbers(); !slices.Equal(got, []int{1}) || run.Plan.Profile != spec.ProfileClassic {
+			t.Fatalf("profile %s, episodes %v: one run of AIPerf is wanted", run.Plan.Profile, got)
+		}
+		e, err := run.Summary(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Requests.Served != run.Plan.Point.Requests || e.Requests.Failed > 0 {
+			t.Errorf("AIPerf's episode: %+v, of %d requests", e.Requests, run.Plan.Point.Requests)
+		}
+		again := c.run(t, nil, "judge", aiperf.dir, "-o", "json")
+		if kept := readFile(t, filepath.Join(aiperf.dir, "verdict.json")); again.stdout != string(kept) {
+			t.Errorf("judged again, it is another verdict: %s\n%s", again, kept)
+		}
+	})
+}
+
+// TestAnOlderAPIAndTheRealDynamo deploys in the older version of the graph's API, as that
+// is all there is; and what serves is Dynamo itself with its mocker, where there is a
+// Python for it.
+func TestAnOlderAPIAndTheRealDynamo(t *testing.T) {
+	t.Parallel()
+	config := `
+nodes:
+  - {name: gpu-0, gpus: 2}
+  - {name: cpu-0, gpus: 0, cpu: "16"}
+dynamo: {api: [v1alpha1], runtime: real}
+aicr: PROGRAM
+venv: "VENV"
+`
+	if venv == "" {
+		notRun(t, "Dynamo itself serves")
+		config = strings.ReplaceAll(config, "runtime: real", "runtime: sim")
+	}
+	c := startCluster(t, config)
+	before := c.asItIs(t)
+	watched := c.watchMade(t)
+	o := c.validateIn(t, filepath.Join(t.TempDir(), "run"), append([]string{"--recipe", recipe, "--concurrency-per-gpu", "4", "--prompt-output-tokens-mean", "32"}, short[:4]...)...)
+	made := watched()
+	c.settled(t, before)
+	o.passed(t)
+	made.has(t, "dynamographdeployments", 1)
+	for _, e := range o.events(t) {
+		if e.Kind == spec.EventAnswer && e.Worker != "" && !strings.HasPrefix(e.Worker, "aicr-inference-perf-") {
+			t.Errorf("worker %q goes by no pod's name", e.Worker)
+		}
+	}
+}
+
+// notRun says loudly that something was left out, since there is no Python for it.
+func notRun(t *testing.T, what string) {
+	t.Logf("*** NOT RUN: that %s; there is no environment with the real Dynamo and AIPerf ***", what)
+	os.Stderr.WriteString("*** E2E: NOT RUN: that " + what + "; there is no environment with the real Dynamo and AIPerf ***\n")
+}
+
+// validateIn validates from several goroutines at once, which t.TempDir and t.Fatal are
+// not for.
+func (c *cluster) validateIn(t *testing.T, dir string, args ...string) *outcome {
+	o := &outcome{dir: dir}
+	var stdout, stderr lockedText
+	cmd := c.command(c.kubeconfig, withoutCache, append([]string{"validate", "--run", dir}, args...)...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	began := time.Now()
+	err := cmd.Run()
+	o.stdout, o.stderr, o.took, o.code = stdout.String(), stderr.String(), time.Since(began), cmd.ProcessState.ExitCode()
+	if data, lost := os.ReadFile(filepath.Join(dir, "verdict.json")); lost == nil {
+		o.verdict = &spec.Verdict{}
+		if err := json.Unmarshal(data, o.verdict); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if err != nil && o.code < 0 {
+		t.Errorf("%v: %v", args, err)
+	}
+	return o
+}
+
+// passed wants a PASS.
+func (o *outcome) passed(t *testing.T) {
+	t.Helper()
+	if o.code != 0 || o.verdict == nil || o.verdict.Verdict != spec.Pass {
+		t.Fatalf("not PASS: %s", o)
+	}
+	t.Logf("%s: %s, after %.0f s", o.verdict.Verdict, o.verdict.Reason, o.took.Seconds())
+}
+
+// firstAnswer is what was answered first.
+func (o *outcome) firstAnswer(t *testing.T) (none spec.Event) {
+	t.Helper()
+	for _, e := range o.events(t) {
+		if e.Kind == spec.EventAnswer {
+			return e
+		}
+	}
+	t.Error("nobody answered")
+	return none
+}
+
+// made are objects that were there for a while, by their kind.
+type made map[string]map[string]bool
+
+func (m made) has(t *testing.T, kind string, n int) {
+	t.Helper()
+	if len(m[kind]) != n {
+		t.Errorf("%d %s were made, want %d: %v", len(m[kind]), kind, n, m[kind])
+	}
+}
+
+// watchMade looks, some times a second, for what a run makes and takes away again.
+func (c *cluster) watchMade(t *testing.T) (stop func() made) {
+	t.Helper()
+	kinds := slices.DeleteFunc(slices.Clone(c.listable), func(r kube.Resource) bool {
+		return !slices.Contains([]string{"queues", "httproutes", "resourceclaims", "dynamographdeployments"}, r.Name)
+	})
+	look := func(ctx context.Context, into made) {
+		for _, r := range kinds {
+			all, err := c.api.List(ctx, r, "", "")
+			if err != nil {
+				continue // it is looked again
+			}
+			for _, o := range all {
+				if into[r.Name] == nil {
+					into[r.Name] = map[string]bool{}
+				}
+				into[r.Name][o.Namespace()+"/"+o.Name()] = true
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	before, seen := made{}, made{}
+	look(ctx, before)
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for tick := time.NewTicker(500 * time.Millisecond); ; {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+				look(ctx, seen)
+			}
+		}
+	})
+	t.Cleanup(cancel)
+	return func() made {
+		cancel()
+		looking.Wait()
+		for kind, all := range before {
+			for name := range all {
+				delete(seen[kind], name)
+			}
+		}
+		return seen
+	}
+}
