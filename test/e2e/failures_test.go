@@ -45,6 +45,9 @@ const (
 // canary is a token that must be found nowhere but in its Secret.
 const canary = "hf_e2eCanaryQxZvWkRtYpLmNbHsDf"
 
+// othersImage is one that the sandbox has, without this program in it.
+const othersImage = "busybox:9.9.9"
+
 const recipe = "testdata/sandbox-recipe.yaml"
 
 // failure is a start that fails.
@@ -161,11 +164,19 @@ var failures = map[string]failure{
 		says:  []string{"never served", "not ready to serve"},
 		index: "never served", kept: []string{"pod-*frontend*.yaml", "job-load.yaml"},
 	},
-	"an image of the load that nobody has": {
+	"an image of the load that nobody has": { // known before anything serves
+		faults:  "slow-start=4m",
 		args:    []string{"--image", "registry.nobody.example/aicr/aicr:9.9.9"},
 		verdict: spec.Invalid, code: 3, finding: "cluster/pods-failed",
-		says:  []string{"the load could not begin: an image cannot be pulled", "aicr-load-", "registry.nobody.example/aicr/aicr"},
-		index: "ImagePullBackOff", kept: []string{"pod-aicr-load-*.yaml", "job-load.yaml", "events-load.txt"},
+		says:  []string{"the load could not begin: an image cannot be pulled", "-trial-", "registry.nobody.example/aicr/aicr"},
+		index: "ImagePullBackOff", kept: []string{"pod-aicr-load-*-trial-*.yaml", "job-trial.yaml", "events-load.txt"},
+	},
+	"an image of another program for the load": {
+		faults:  "slow-start=4m",
+		args:    []string{"--image", othersImage},
+		verdict: spec.Invalid, code: 3, finding: "cluster/pods-failed",
+		says:  []string{"the load could not begin", "was pulled and does not run as the load", othersImage},
+		index: "does not run as the load", kept: []string{"pod-aicr-load-*-trial-*.yaml", "job-trial.yaml"},
 	},
 	"a load that is killed for memory": {
 		meanwhile: starveLoad,

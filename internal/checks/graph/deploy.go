@@ -43,8 +43,9 @@ func oursOf(o kube.Object, run string) bool {
 // is false. An error is that it could not be found out.
 func Deploy(ctx context.Context, api API, s *Settings, secret Secret, told Told) (ready bool, err error) {
 	w := newWatcher(api, s, told)
+	w.trial = &trial{seen: causeLedger{}}
 	for _, step := range Objects(s) {
-		if step.Part != PartModel && step.Part != PartGraph {
+		if step.Part == PartKept || step.Part == PartLoad {
 			continue
 		}
 		object := step.Object
@@ -52,7 +53,7 @@ func Deploy(ctx context.Context, api API, s *Settings, secret Secret, told Told)
 			object = WithToken(object, secret)
 		}
 		err := w.ensure(ctx, step, object)
-		if why, refused := refusedBy(err); refused {
+		if why, refused := refusedBy(err); refused && step.Part != PartTrial {
 			return false, w.tellFailure(&outcome{scene: &Scene{Settings: s}, causes: []Cause{why(step)}})
 		}
 		if err != nil {
@@ -199,6 +200,9 @@ func (w *watcher) served(ctx context.Context) (bool, error) {
 
 // tellFailure tells why what serves did not start.
 func (w *watcher) tellFailure(o *outcome) error {
+	if len(o.tried) > 0 {
+		return w.tellTrial(o)
+	}
 	r := readinessOf(o.scene.Graph)
 	want, have := r.Workers()
 	want = max(want, w.s.Workers)
@@ -222,6 +226,16 @@ func (w *watcher) tellFailure(o *outcome) error {
 		}
 	}
 	return nil
+}
+
+// tellTrial tells why the load could not begin. How far what serves has come is not told:
+// nobody waits for it any longer, and it is not at fault.
+func (w *watcher) tellTrial(o *outcome) error {
+	if err := tellLoadCauses(w.told, o.tried); err != nil {
+		return err
+	}
+	seconds := o.took.Seconds()
+	return w.told.event(spec.Event{Kind: spec.EventNotServed, Source: o.tried[0].Source, Text: "the load could not begin, and what serves was not waited for", Seconds: &seconds})
 }
 
 // notReadyReason is that of a worker which is not ready, and nobody knows why.

@@ -82,7 +82,7 @@ func TestDeployMakesThingsInOrderAndOnce(t *testing.T) {
 		if took := time.Since(began); took < 50*time.Second || took > 53*time.Second {
 			t.Errorf("took %s", took)
 		}
-		want := []string{"create Namespace /" + n.Namespace, "create Secret " + n.Namespace + "/aicr-hf-token", "create PersistentVolumeClaim " + n.Namespace + "/aicr-model-cache",
+		want := []string{"create Namespace /" + n.Namespace, "create Job aicr-validation/" + n.Trial, "create Secret " + n.Namespace + "/aicr-hf-token", "create PersistentVolumeClaim " + n.Namespace + "/aicr-model-cache",
 			"create Job " + n.Namespace + "/" + n.Populate, "create ResourceClaimTemplate " + n.Namespace + "/aicr-inference-gpu-claim", "create Queue /" + n.Queue,
 			"create DynamoGraphDeployment " + n.Namespace + "/aicr-inference-perf", "create HTTPRoute " + n.Namespace + "/aicr-inference-perf"}
 		if diff := cmp.Diff(want, m.writes); diff != "" {
@@ -118,7 +118,7 @@ func TestDeployTouchesNothingThatIsNotOfThisRun(t *testing.T) {
 		}, 0, true, false},
 		"a queue of somebody": {func(*Settings) (kube.Resource, kube.Object) {
 			return resQueues, kube.Object{"metadata": map[string]any{"name": NamesOf(memoryRun).Queue}}
-		}, 2, true, false},
+		}, 3, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

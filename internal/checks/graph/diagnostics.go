@@ -137,7 +137,11 @@ func (d *diagnosis) loads(ctx context.Context) {
 		d.missed("the load's Job", err)
 	}
 	for _, j := range jobs {
-		d.object("job-load.yaml", j)
+		name := "job-load.yaml"
+		if j.Name() == d.names.Trial {
+			name = "job-trial.yaml"
+		}
+		d.object(name, j)
 	}
 	pods, err := d.api.List(ctx, resPods, d.s.Namespace, selector)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // against it.
 func wants() map[string]string {
 	return map[string]string{
-		"pods": "1", "count/pods": "1", "count/jobs.batch": "1", "configmaps": "2", "count/configmaps": "2", "count/serviceaccounts": "1",
+		"pods": "1", "count/pods": "2", "count/jobs.batch": "2", "configmaps": "2", "count/configmaps": "2", "count/serviceaccounts": "1",
 		"count/roles.rbac.authorization.k8s.io": "1", "count/rolebindings.rbac.authorization.k8s.io": "1",
 		"cpu": LoadCPU, "requests.cpu": LoadCPU, "memory": LoadMemory, "requests.memory": LoadMemory, "limits.memory": loadMemoryMax,
 	}

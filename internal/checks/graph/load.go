@@ -104,12 +104,18 @@ func lookAtLoad(ctx context.Context, api API, s *Settings) (*loadSeen, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking at the load's pod: %w", err)
 	}
+	l.pod = newestOf(pods)
+	return l, nil
+}
+
+// newestOf is the pod that was made last; nil: there is none.
+func newestOf(pods []kube.Object) (last kube.Object) {
 	for _, pod := range pods {
-		if l.pod == nil || pod.Text("metadata", "creationTimestamp") > l.pod.Text("metadata", "creationTimestamp") {
-			l.pod = pod
+		if last == nil || pod.Text("metadata", "creationTimestamp") > last.Text("metadata", "creationTimestamp") {
+			last = pod
 		}
 	}
-	return l, nil
+	return last
 }
 
 // container is the status of the load's container; nil: it has none yet.

@@ -10,7 +10,7 @@ import (
 const (
 	LabelOwner = "aicr.run/owner" // OwnerValue
 	LabelRun   = "aicr.run/run"   // the run's id
-	LabelPart  = "aicr.run/part"  // graph, load, model, kept
+	LabelPart  = "aicr.run/part"  // graph, load, trial, model, kept
 
 	OwnerValue = "aicr"
 )
@@ -29,6 +29,7 @@ type Names struct {
 	Route     string // aicr-inference-perf
 
 	Load    string // aicr-load-<8 hex>: Job, ServiceAccount, Role, RoleBinding; ClusterRole and its binding
+	Trial   string // aicr-load-<8 hex>-trial: the Job that tries the load's image
 	Kept    string // aicr-run-<8 hex>: the ConfigMap that the run is kept in
 	Results string // aicr-ctrf-<run>-performance: the ConfigMap with the compact copy of what came out
 }
@@ -52,7 +53,7 @@ func NamesOf(run string) Names {
 	return Names{
 		Short: short, Namespace: graphName + "-" + short, Graph: graphName, Secret: secretName, Volume: volumeName,
 		Populate: volumeName + "-populate-" + short, Claim: claimName, Queue: graphName + "-" + short, Route: graphName,
-		Load: "aicr-load-" + short, Kept: "aicr-run-" + short, Results: "aicr-ctrf-" + run + "-performance",
+		Load: "aicr-load-" + short, Trial: "aicr-load-" + short + "-trial", Kept: "aicr-run-" + short, Results: "aicr-ctrf-" + run + "-performance",
 	}
 }
 

@@ -13,6 +13,7 @@ const (
 	PartModel = "model" // the cache of the model, and what fills it
 	PartGraph = "graph" // what serves
 	PartLoad  = "load"  // what loads
+	PartTrial = "trial" // whether the load's image can be had and run
 )
 
 // Step is one object that a run makes.
@@ -49,6 +50,11 @@ func Objects(s *Settings) []Step {
 	add(true, PartKept, core("configmaps"), keptManifest, "", "the run as far as it has got, so that it can be attached to")
 
 	add(true, PartGraph, core("namespaces"), namespaceManifest, "", "everything that serves is in it, and goes with it")
+	image, whose := s.Images.Load, "this program's"
+	if !own {
+		image, whose = s.Images.AIPerf, "AIPerf's"
+	}
+	add(true, PartTrial, jobs, trialManifest, image, "runs "+whose+" image once: whether the load can begin is known before the model is loaded")
 	add(s.Token, PartModel, core("secrets"), secretManifest, "", "HF_TOKEN is set: the model is fetched with it")
 	if s.Cache != nil {
 		class := "the cluster's own storage class"

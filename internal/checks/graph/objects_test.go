@@ -189,7 +189,7 @@ func TestEverythingThatServesIsOnTheOneNode(t *testing.T) {
 			}
 			n := 0
 			for _, step := range Objects(s) {
-				if step.Part == PartLoad {
+				if step.Part == PartLoad || step.Part == PartTrial {
 					continue
 				}
 				for who, pod := range podsOf(step.Object) {

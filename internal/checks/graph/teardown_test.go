@@ -52,7 +52,7 @@ func TestTeardownRemovesAllOfARunInOrder(t *testing.T) {
 		}
 		want := []string{"delete DynamoGraphDeployment " + n.Namespace + "/aicr-inference-perf", "delete Job " + n.Namespace + "/" + n.Populate, "delete Queue /" + n.Queue,
 			"delete HTTPRoute " + n.Namespace + "/aicr-inference-perf", "delete Namespace /" + n.Namespace,
-			"delete Job aicr-validation/" + n.Load, "delete ClusterRoleBinding /" + n.Load, "delete ClusterRole /" + n.Load,
+			"delete Job aicr-validation/" + n.Load, "delete Job aicr-validation/" + n.Trial, "delete ClusterRoleBinding /" + n.Load, "delete ClusterRole /" + n.Load,
 			"delete RoleBinding aicr-validation/" + n.Load, "delete Role aicr-validation/" + n.Load, "delete ServiceAccount aicr-validation/" + n.Load,
 			"delete ConfigMap aicr-validation/" + n.Results, "delete ConfigMap aicr-validation/" + n.Kept, "delete Namespace /aicr-validation"}
 		if diff := cmp.Diff(want, m.writes); diff != "" {
@@ -448,7 +448,7 @@ func TestDiagnosticsBeginWithTheAnswerAndHideSecrets(t *testing.T) {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		want := []string{"events.txt", "graph.yaml", "index.txt", "job-load.yaml", "job-populate.yaml", "log-" + n.Load + "-x-validator.txt", "log-w-0-main-previous.txt", "pod-" + n.Load + "-x.yaml", "pod-w-0.yaml", "volume.yaml"}
+		want := []string{"events.txt", "graph.yaml", "index.txt", "job-load.yaml", "job-populate.yaml", "job-trial.yaml", "log-" + n.Load + "-x-validator.txt", "log-w-0-main-previous.txt", "pod-" + n.Load + "-x.yaml", "pod-w-0.yaml", "volume.yaml"}
 		if diff := cmp.Diff(want, names); diff != "" {
 			t.Error(diff)
 		}

@@ -45,6 +45,7 @@ type watcher struct {
 	names Names
 	told  Told
 
+	trial *trial // nil: the load's image is not tried
 	seen  causeLedger
 	since map[string]time.Time // in which state each pod is, and since when
 	logs  map[logOf]keptLog
@@ -72,6 +73,7 @@ func (w *watcher) look(ctx context.Context) (*Scene, error) {
 	if s.Pods, err = w.api.List(ctx, resPods, w.names.Namespace, ""); err != nil {
 		return nil, fmt.Errorf("looking at pods: %w", err)
 	}
+	s.Pods = slices.DeleteFunc(s.Pods, isTrial)
 	if s.Events, err = w.api.List(ctx, resEvents, w.names.Namespace, ""); err != nil {
 		return nil, fmt.Errorf("looking at events: %w", err)
 	}
@@ -179,10 +181,12 @@ func tailOf(ctx context.Context, api API, namespace string, of logOf, lines int)
 	return all, nil
 }
 
-// outcome is how a wait ended: it is done, or causes are why not; neither: its time was up.
+// outcome is how a wait ended: it is done, or causes are why not, or there is nothing to
+// wait for, since the load could not begin; none of it: its time was up.
 type outcome struct {
 	done   bool
 	causes []Cause
+	tried  []Cause // why the load could not begin, had this been done
 	scene  *Scene
 	took   time.Duration
 }
@@ -204,8 +208,12 @@ func (w *watcher) until(ctx context.Context, within time.Duration, done func(*Sc
 			settled := w.seen.settled(found, time.Now())
 			// A frontend that panicked is ready, and will not serve.
 			panicked := slices.ContainsFunc(settled, func(c Cause) bool { return c.rule == "discovery" })
-			switch o.done = done(scene) && !panicked; {
-			case o.done:
+			o.done = done(scene) && !panicked
+			if !o.done && len(settled) == 0 {
+				o.tried = w.trial.look(ctx, w.api, w.s)
+			}
+			switch {
+			case o.done, len(o.tried) > 0:
 				return o, nil
 			case len(settled) > 0:
 				o.causes = settled

@@ -4,15 +4,17 @@
 // Parse walks the JSON once, in place, and notes the few facts that a
 // measurement needs: is there a choice, does it carry text, did it finish, what
 // was counted, which worker served it, is it an error. It allocates nothing for
-// what servers really send; a key written with escapes, which none does, goes
-// through encoding/json. Reader does the same for the events of one stream and
-// remembers their common shape, since they differ in their text alone.
+// what servers send as a rule; a key written with escapes, such as a token among
+// the logprobs of the completions API, goes through encoding/json. Reader does the
+// same for the events of one stream and remembers their common shape, since they
+// differ in their text alone.
 package chat
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 )
 
 // Chunk is what one event says. Finish and Message are views of the parsed
@@ -111,14 +113,15 @@ func parseSlowly(data []byte, c *Chunk) error {
 	if err := dec.Decode(&v); err != nil {
 		return errSyntax
 	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errSyntax // something is behind the object
+	}
 	plain, err := json.Marshal(v)
 	if err != nil {
 		return errSyntax
 	}
-	if err := Parse(plain, c); err != nil {
-		return errSyntax // a key that needs escapes in itself; none of ours does
-	}
-	return nil
+	p := parser{b: plain, rewritten: true}
+	return p.parse(c)
 }
 
 // parser is a cursor over JSON. Its methods leave it behind the value that they
@@ -127,6 +130,8 @@ type parser struct {
 	b []byte
 	i int
 	d int // depth
+
+	rewritten bool // a key that has escapes now needs them, and is none of ours
 
 	textFrom, textEnd int // the first content string that is not empty
 }
@@ -321,7 +326,7 @@ func (p *parser) object(value func(key []byte) error) error {
 		if err != nil {
 			return err
 		}
-		if bytes.IndexByte(key, '\\') >= 0 {
+		if !p.rewritten && bytes.IndexByte(key, '\\') >= 0 {
 			return errUnsure
 		}
 		if p.space(); p.peek() != ':' {

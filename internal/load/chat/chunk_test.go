@@ -43,6 +43,7 @@ func TestWhatAnEventSays(t *testing.T) {
 		{"keys elsewhere say nothing", `{"x":{"error":1,"usage":{"prompt_tokens":9}},"choices":[{"index":0,"logprobs":{"content":[{"token":"a"}]},"delta":{}}]}`, Chunk{Choice: true}},
 		{"a key with escapes is read all the same", `{"ch\u006fices":[{"delta":{"c\u006fntent":"x"}}],"nvext":{"worker_id":{"decode_worker_id":18446744073709551615}}}`,
 			Chunk{Choice: true, Content: true, HasWorker: true, Worker: 18446744073709551615}},
+		{"a key that cannot be without escapes", `{"choices":[{"text":"a","logprobs":{"top_logprobs":[{"\n":-0.5,"\"":-1}]}}]}`, Chunk{Choice: true, Content: true}},
 		{"space is allowed", " {\n\"choices\" : [ { \"delta\" : { \"content\" : \"x\" } } ] } ", Chunk{Choice: true, Content: true}},
 		{"a count that is no whole number is not told", `{"usage":{"prompt_tokens":1.5,"completion_tokens":-2}}`, Chunk{HasUsage: true}},
 	} {
@@ -59,7 +60,7 @@ func TestWhatAnEventSays(t *testing.T) {
 }
 
 func TestWhatIsNoObjectIsRefused(t *testing.T) {
-	for _, data := range []string{"", "null", "[1]", "<html>", `"x"`, `{`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{"choices":[}`, `{"a":"b`, `{}{}`,
+	for _, data := range []string{"", "null", "[1]", "<html>", `"x"`, `{`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{"choices":[}`, `{"a":"b`, `{}{}`, `{"\u0061":1}{}`, `{"\n":1}x`,
 		strings.Repeat(`{"a":`, 1000)} {
 		var c Chunk
 		if err := Parse([]byte(data), &c); err == nil {
@@ -144,7 +145,7 @@ func FuzzChunk(f *testing.F) {
 	for _, s := range []string{
 		`{"choices":[{"delta":{"content":"x"},"finish_reason":null}]}`, `{"error":{"message":"x"}}`,
 		`{"usage":{"prompt_tokens":1,"prompt_tokens_details":{"cached_tokens":1}}}`, `{"choices":[{"text":"\\\""}]}`,
-		`{"nvext":{"worker_id":{"decode_worker_id":18446744073709551615}}}`,
+		`{"nvext":{"worker_id":{"decode_worker_id":18446744073709551615}}}`, `{"\rror":{"message":"x"}}`,
 	} {
 		f.Add([]byte(s), []byte(s))
 	}
