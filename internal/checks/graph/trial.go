@@ -19,6 +19,11 @@ type trial struct {
 	over bool
 }
 
+// trialLasts is how long the load's image has to be known as none before that ends a run.
+// A mirror that lacks one image may lack those of what serves as well, and then it is
+// these that are told, whichever pod was the first to be refused.
+const trialLasts = 30 * time.Second
+
 // look gives why the load could not begin; none: nothing is known against it.
 func (t *trial) look(ctx context.Context, api API, s *Settings) []Cause {
 	if t == nil || t.over {
@@ -28,11 +33,16 @@ func (t *trial) look(ctx context.Context, api API, s *Settings) []Cause {
 	if err != nil || l.pod == nil {
 		return nil // the load's own start will tell
 	}
+	var found []Cause
 	if l.ended() {
-		t.over = true
-		return l.notOurs()
+		found = l.notOurs()
+		t.over = len(found) == 0
+	} else {
+		found = slices.DeleteFunc(l.causes(ctx, api), func(c Cause) bool { return c.rule != "image" && c.rule != "container" })
 	}
-	found := slices.DeleteFunc(l.causes(ctx, api), func(c Cause) bool { return c.rule != "image" && c.rule != "container" })
+	for i := range found {
+		found[i].After = max(found[i].After, trialLasts)
+	}
 	return t.seen.settled(found, time.Now())
 }
 

@@ -39,12 +39,12 @@ func TestALoadThatCannotBeginIsKnownBeforeWhatServesIsReady(t *testing.T) {
 		want      string        // what is told; "": nothing, and what serves is waited for
 		within    time.Duration // of that
 	}{
-		"an image that nobody has":          {waitingFor("ErrImagePull", "load:1.2.3: not found"), "Pending", "ErrImagePull: example.com/load:1.2.3: load:1.2.3: not found", 7 * time.Second},
-		"an image that is backed off from":  {waitingFor("ImagePullBackOff", "Back-off pulling image: ErrImagePull: unauthorized"), "Pending", "ImagePullBackOff: example.com/load:1.2.3: unauthorized", 2 * time.Second},
+		"an image that nobody has":          {waitingFor("ErrImagePull", "load:1.2.3: not found"), "Pending", "ErrImagePull: example.com/load:1.2.3: load:1.2.3: not found", 32 * time.Second},
+		"an image that is backed off from":  {waitingFor("ImagePullBackOff", "Back-off pulling image: ErrImagePull: unauthorized"), "Pending", "ImagePullBackOff: example.com/load:1.2.3: unauthorized", 32 * time.Second},
 		"an image whose registry is away":   {waitingFor("ErrImagePull", "dial tcp: i/o timeout"), "Pending", "ErrImagePull: example.com/load:1.2.3: dial tcp: i/o timeout", 62 * time.Second},
-		"an image of another program":       {endedWith(128, "StartError", `exec: "aicr": executable file not found in $PATH`), "Failed", "Failed: example.com/load:1.2.3 was pulled and does not run as the load: exit code 128: exec: \"aicr\": executable file not found in $PATH", 2 * time.Second},
-		"a program that fails without word": {endedWith(1, "", ""), "Failed", "Failed: example.com/load:1.2.3 was pulled and does not run as the load: exit code 1: no words", 2 * time.Second},
-		"a container that cannot be made":   {waitingFor("CreateContainerConfigError", "image has non-numeric user"), "Pending", "Failed: CreateContainerConfigError: image has non-numeric user", 22 * time.Second},
+		"an image of another program":       {endedWith(128, "StartError", `exec: "aicr": executable file not found in $PATH`), "Failed", "Failed: example.com/load:1.2.3 was pulled and does not run as the load: exit code 128: exec: \"aicr\": executable file not found in $PATH", 32 * time.Second},
+		"a program that fails without word": {endedWith(1, "", ""), "Failed", "Failed: example.com/load:1.2.3 was pulled and does not run as the load: exit code 1: no words", 32 * time.Second},
+		"a container that cannot be made":   {waitingFor("CreateContainerConfigError", "image has non-numeric user"), "Pending", "Failed: CreateContainerConfigError: image has non-numeric user", 32 * time.Second},
 		"an image that runs":                {endedWith(0, "Completed", ""), "Succeeded", "", 0},
 		"one that is being pulled":          {waitingFor("ContainerCreating", ""), "Pending", "", 0},
 		"a trial that was short of memory":  {endedWith(137, "OOMKilled", ""), "Failed", "", 0},
@@ -95,6 +95,20 @@ func TestATrialWithoutAPlaceSaysNothing(t *testing.T) {
 		play(m, map[time.Duration]func(){0: func() { m.graphIs("pending", 0, 0) }, 8 * time.Minute: func() { m.graphIs("successful", 1, 2) }})
 		m.put(resPods, pod)
 		if ready, err := Deploy(t.Context(), m, s, "", h.told()); !ready || err != nil {
+			t.Errorf("ready %v, %v, told %v", ready, err, h.events)
+		}
+	})
+}
+
+// Where the images of what serves cannot be had either, it is these that are told: which
+// pod is refused first is nobody's fault.
+func TestWhatServesIsHeardBeforeTheTrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s, h := newMemory(), memorySettings(), &heard{}
+		play(m, map[time.Duration]func(){0: func() { m.graphIs("pending", 0, 0) }, 25 * time.Second: func() { m.put(resPods, memoryPod("w-0", "worker", podNoImage)) }})
+		m.put(resPods, trialPod(s, waitingFor("ImagePullBackOff", "Back-off pulling image: ErrImagePull: not found"), "Pending"))
+		ready, err := Deploy(t.Context(), m, s, "", h.told())
+		if ready || err != nil || !slices.Equal(h.reasons(), []string{"workers", "pod-event ErrImagePull", "not-served ErrImagePull"}) {
 			t.Errorf("ready %v, %v, told %v", ready, err, h.events)
 		}
 	})

@@ -209,8 +209,8 @@ func (w *watcher) until(ctx context.Context, within time.Duration, done func(*Sc
 			// A frontend that panicked is ready, and will not serve.
 			panicked := slices.ContainsFunc(settled, func(c Cause) bool { return c.rule == "discovery" })
 			o.done = done(scene) && !panicked
-			if !o.done && len(settled) == 0 {
-				o.tried = w.trial.look(ctx, w.api, w.s)
+			if tried := w.trial.look(ctx, w.api, w.s); !o.done && len(found) == 0 {
+				o.tried = tried
 			}
 			switch {
 			case o.done, len(o.tried) > 0:
