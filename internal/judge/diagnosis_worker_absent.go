@@ -48,6 +48,11 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 			say(e.Worker, "worker %s never became ready: %s", e.Worker, shorten(e.Text))
 		}
 	}
+	for _, e := range ev.start.pods {
+		if e.Reason == spec.PodRestarted && e.Worker != "" && ev.loaded() {
+			say(e.Worker, "worker %s: %s", e.Worker, shorten(e.Text))
+		}
+	}
 	most := 0
 	for _, d := range ev.looked() {
 		for _, w := range d.workers {
@@ -97,6 +102,13 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 
 // howAbsent words the worst way in which workers are absent.
 func (ev *Evidence) howAbsent(workers []string) string {
+	anew := map[string]bool{}
+	for _, e := range ev.start.pods {
+		anew[e.Worker] = anew[e.Worker] || e.Reason == spec.PodRestarted
+	}
+	if !slices.ContainsFunc(workers, func(w string) bool { return !anew[w] }) {
+		return "ended during the run and " + verb(len(workers), "was", "were") + " started anew"
+	}
 	worst := neverServed
 	if len(ev.looked()) == 0 && ev.start.notServed != nil {
 		return "never became ready"

@@ -260,6 +260,10 @@ const (
 	EventSymptomOver = "symptom-over" // and ended
 )
 
+// PodRestarted is the reason of the EventPod of a worker that ended after it was ready and
+// was started anew; Count is how often.
+const PodRestarted = "Restarted"
+
 // Event is a line of events.jsonl: what happened, besides load.
 type Event struct {
 	T       float64  `json:"t"` // seconds since the run's start

@@ -87,7 +87,7 @@ var failures = map[string]failure{
 		index: "CrashLoopBackOff", kept: []string{"log-*-previous.txt", "pod-*.yaml", "graph.yaml"},
 	},
 	"workers that are killed for memory": {
-		faults:  "oom",
+		faults:  "oom,slow-start=10s", // or they would be ready before
 		verdict: spec.Fail, code: 1, finding: "cluster/pods-failed", worker: true,
 		says:  []string{"killed for its memory", "OOMKilled", "limit"},
 		index: "OOMKilled", kept: []string{"log-*-previous.txt"},
@@ -99,7 +99,7 @@ var failures = map[string]failure{
 		index: "OOMKilled",
 	},
 	"workers that are put out": {
-		faults:  "evict",
+		faults:  "evict,slow-start=10s",
 		verdict: spec.Fail, code: 1, finding: "cluster/pods-failed", worker: true,
 		says:  []string{"put out of its node", "low on resource: memory"},
 		index: "Evicted", kept: []string{"pod-*.yaml"},
@@ -170,6 +170,12 @@ var failures = map[string]failure{
 		verdict: spec.Invalid, code: 3, finding: "cluster/pods-failed",
 		says:  []string{"the load could not begin: an image cannot be pulled", "-trial-", "registry.nobody.example/aicr/aicr"},
 		index: "ImagePullBackOff", kept: []string{"pod-aicr-load-*-trial-*.yaml", "job-trial.yaml", "events-load.txt"},
+	},
+	"workers that are killed under load": { // and are back at once: nothing else tells of it
+		meanwhile: starveWorkers,
+		verdict:   spec.Fail, code: 1, finding: "worker/absent", worker: true,
+		says:  []string{"ended during the run and were started anew", "exit code 137 (OOMKilled)"},
+		index: "ended during the run", kept: []string{"log-*-previous.txt"},
 	},
 	"an image of another program for the load": {
 		faults:  "slow-start=4m",
@@ -660,6 +666,34 @@ func starveLoad(ctx context.Context, c *cluster, _, run string) error {
 	}
 	_, err = c.api.Patch(ctx, pods, "aicr-validation", pod, kube.Object{"metadata": map[string]any{"annotations": map[string]any{faultsAnnotation: "oom"}}})
 	return err
+}
+
+// starveWorkers has the workers killed for memory once, while they are loaded.
+func starveWorkers(ctx context.Context, c *cluster, node, run string) error {
+	if _, err := c.loadOf(ctx, run); err != nil {
+		return err
+	}
+	names := graph.NamesOf(run)
+	set := func(to any) error {
+		_, err := c.api.Patch(context.WithoutCancel(ctx), nodes, "", node, kube.Object{"metadata": map[string]any{"annotations": map[string]any{faultsAnnotation: to}}})
+		return err
+	}
+	if err := set("oom"); err != nil {
+		return err
+	}
+	err := eventually(ctx, func() (bool, error) {
+		all, err := c.api.List(ctx, pods, names.Namespace, "nvidia.com/dynamo-component-type=worker")
+		again := 0
+		for _, pod := range all {
+			for _, s := range pod.List("status", "containerStatuses") {
+				if n, _ := s.Int("restartCount"); n > 0 {
+					again++
+				}
+			}
+		}
+		return again == 2, err
+	})
+	return errors.Join(err, set(nil))
 }
 
 func deleteLoad(ctx context.Context, c *cluster, _, run string) error {

@@ -304,6 +304,15 @@ func (r *Run) judge(ctx context.Context, end *End) (*End, error) {
 			}
 		}
 	}
+	if r.Kept.Stage == StageLoad && Recorded(events) {
+		found, err := r.tellRestarts(context.WithoutCancel(ctx), r.loadEnded(events))
+		if err == nil && found {
+			v, _, err = r.Book.Judge(context.WithoutCancel(ctx))
+		}
+		if err != nil {
+			return end, fmt.Errorf("judging: %w", err)
+		}
+	}
 	end.Verdict = v
 	return end, nil
 }

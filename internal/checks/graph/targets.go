@@ -32,6 +32,8 @@ type WorkerTarget struct {
 	Pod  string `json:"pod"`           // that has it
 	URL  string `json:"url"`           // http://10.0.0.1:9090/metrics
 	GPU  string `json:"gpu,omitempty"` // its UUID; "": not known
+
+	Restarts int64 `json:"restarts,omitempty"` // of its containers before the load
 }
 
 // The ports, as published.
@@ -74,7 +76,8 @@ func FindTargets(ctx context.Context, api API, s *Settings) (*Targets, error) {
 		if roleOf(pod) != roleWorker || pod.Deleting() || !holds(pod, "Ready") || ip == "" {
 			continue
 		}
-		t.Workers = append(t.Workers, WorkerTarget{Name: pod.Name(), Pod: pod.Name(), URL: pageAt(ip, workerPort), GPU: uuids[pod.Name()]})
+		restarts, _ := restartsOf(pod)
+		t.Workers = append(t.Workers, WorkerTarget{Name: pod.Name(), Pod: pod.Name(), URL: pageAt(ip, workerPort), GPU: uuids[pod.Name()], Restarts: restarts})
 	}
 	if len(t.Workers) == 0 {
 		return nil, fmt.Errorf("no worker's pod is ready in namespace %s", n.Namespace)

@@ -1,0 +1,92 @@
+package graph
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aicr/internal/kube"
+	"aicr/internal/spec"
+)
+
+// restartedPod is a worker whose container has been started anew so often, the last time
+// so long after the run's start.
+func restartedPod(name string, restarts int, last time.Duration, reason string, code int) kube.Object {
+	st := copied(podReady)
+	c := st["containerStatuses"].([]any)[0].(map[string]any)
+	c["restartCount"] = restarts
+	c["lastState"] = map[string]any{"terminated": map[string]any{"exitCode": code, "reason": reason, "finishedAt": time.Now().Add(last).UTC().Format(time.RFC3339)}}
+	return memoryPod(name, "worker", st)
+}
+
+// A worker that was started anew and is back by the next sample leaves no trace but the
+// node's count.
+func TestAWorkerThatIsStartedAnewUnderLoadIsToldOf(t *testing.T) {
+	began := []spec.Event{{Kind: spec.EventStage, Stage: "start", T: 10}, {Kind: spec.EventStage, Stage: "episode", Episode: 1, T: 20}, {Kind: spec.EventStage, Stage: "end", T: 60}}
+	for name, c := range map[string]struct {
+		pod    func() kube.Object
+		before int64
+		events []spec.Event
+		want   string
+	}{
+		"killed for memory":          {func() kube.Object { return restartedPod("w-0", 3, 50*time.Second, "OOMKilled", 137) }, 1, began, "container main ended 2 times since it was ready, and was started anew; the last time with exit code 137 (OOMKilled)"},
+		"a crash":                    {func() kube.Object { return restartedPod("w-0", 1, 30*time.Second, "Error", 1) }, 0, began, "container main ended once since it was ready, and was started anew; the last time with exit code 1"},
+		"as the load ended":          {func() kube.Object { return restartedPod("w-0", 1, 64*time.Second, "Error", 1) }, 0, began, "container main ended once since it was ready, and was started anew; the last time with exit code 1"},
+		"before it was ready":        {func() kube.Object { return restartedPod("w-0", 2, 5*time.Second, "Error", 1) }, 2, began, ""},
+		"after the load":             {func() kube.Object { return restartedPod("w-0", 1, time.Hour, "Error", 1) }, 0, began, ""},
+		"never":                      {func() kube.Object { return memoryPod("w-0", "worker", podReady) }, 0, began, ""},
+		"a pod that is not loaded":   {func() kube.Object { return restartedPod("other", 3, 30*time.Second, "Error", 1) }, 0, began, ""},
+		"a run that came to no load": {func() kube.Object { return restartedPod("w-0", 3, 30*time.Second, "Error", 1) }, 0, began[2:], ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, k := newMemory(), keptRun()
+				k.Stage, k.Targets = StageLoad, &Targets{Workers: []WorkerTarget{{Name: "w-0", Pod: "w-0", Restarts: c.before}}}
+				m.put(resPods, c.pod())
+				r, book, h := newTestRun(m, k)
+				book.events = c.events
+				if _, err := r.judge(t.Context(), &End{By: ByRecord}); err != nil {
+					t.Fatal(err)
+				}
+				told := book.events[len(c.events):]
+				if c.want == "" {
+					if len(told) > 0 || len(book.order) != 1 {
+						t.Errorf("told %+v, judged %d times", told, len(book.order))
+					}
+					return
+				}
+				if len(told) != 1 || len(book.order) != 2 {
+					t.Fatalf("told %+v, judged %d times", told, len(book.order))
+				}
+				if e := told[0]; e.Kind != spec.EventPod || e.Reason != spec.PodRestarted || e.Worker != "w-0" || e.Text != c.want || e.Count != int(restarts(t, m)-c.before) {
+					t.Errorf("told %+v\nwant %s", e, c.want)
+				}
+				if said := strings.Join(h.said, "\n"); !strings.Contains(said, "w-0: "+c.want) {
+					t.Errorf("said %s", said)
+				}
+			})
+		})
+	}
+}
+
+func restarts(t *testing.T, m *memoryAPI) int64 {
+	pod, err := m.Read(t.Context(), resPods, NamesOf(memoryRun).Namespace, "w-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := restartsOf(pod)
+	return n
+}
+
+// What cannot be seen is said, and is nobody's fault.
+func TestRestartsThatCannotBeSeenAreSaid(t *testing.T) {
+	m, k := newMemory(), keptRun()
+	m.deny["list pods"] = true
+	k.Targets = &Targets{Workers: []WorkerTarget{{Name: "w-0", Pod: "w-0"}}}
+	r, book, h := newTestRun(m, k)
+	found, err := r.tellRestarts(t.Context(), time.Now())
+	if found || err != nil || len(book.events) > 0 || !strings.Contains(strings.Join(h.said, "\n"), "whether workers were started anew could not be seen") {
+		t.Errorf("%v, %v, said %q", found, err, h.said)
+	}
+}
