@@ -49,7 +49,7 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 		}
 	}
 	for _, e := range ev.start.pods {
-		if e.Reason == spec.PodRestarted && e.Worker != "" && ev.loaded() {
+		if e.Reason == spec.PodEnded && e.Worker != "" && ev.loaded() {
 			say(e.Worker, "worker %s: %s", e.Worker, shorten(e.Text))
 		}
 	}
@@ -102,12 +102,12 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 
 // howAbsent words the worst way in which workers are absent.
 func (ev *Evidence) howAbsent(workers []string) string {
-	anew := map[string]bool{}
+	ended := map[string]bool{}
 	for _, e := range ev.start.pods {
-		anew[e.Worker] = anew[e.Worker] || e.Reason == spec.PodRestarted
+		ended[e.Worker] = ended[e.Worker] || e.Reason == spec.PodEnded
 	}
-	if !slices.ContainsFunc(workers, func(w string) bool { return !anew[w] }) {
-		return "ended during the run and " + verb(len(workers), "was", "were") + " started anew"
+	if !slices.ContainsFunc(workers, func(w string) bool { return !ended[w] }) {
+		return "ended during the run"
 	}
 	worst := neverServed
 	if len(ev.looked()) == 0 && ev.start.notServed != nil {

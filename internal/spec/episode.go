@@ -260,9 +260,9 @@ const (
 	EventSymptomOver = "symptom-over" // and ended
 )
 
-// PodRestarted is the reason of the EventPod of a worker that ended after it was ready and
-// was started anew; Count is how often.
-const PodRestarted = "Restarted"
+// PodEnded is the reason of the EventPod of a worker that ended after it was ready, whether
+// or not it was started anew; Count is how often.
+const PodEnded = "Ended"
 
 // Event is a line of events.jsonl: what happened, besides load.
 type Event struct {

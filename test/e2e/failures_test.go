@@ -174,7 +174,7 @@ var failures = map[string]failure{
 	"workers that are killed under load": { // and are back at once: nothing else tells of it
 		meanwhile: starveWorkers,
 		verdict:   spec.Fail, code: 1, finding: "worker/absent", worker: true,
-		says:  []string{"ended during the run and were started anew", "exit code 137 (OOMKilled)"},
+		says:  []string{"ended during the run", "was started anew", "exit code 137 (OOMKilled)"},
 		index: "ended during the run", kept: []string{"log-*-previous.txt"},
 	},
 	"an image of another program for the load": {

@@ -305,7 +305,7 @@ func (r *Run) judge(ctx context.Context, end *End) (*End, error) {
 		}
 	}
 	if r.Kept.Stage == StageLoad && Recorded(events) {
-		found, err := r.tellRestarts(context.WithoutCancel(ctx), r.loadEnded(events))
+		found, err := r.tellEnded(context.WithoutCancel(ctx), r.loadOver(events))
 		if err == nil && found {
 			v, _, err = r.Book.Judge(context.WithoutCancel(ctx))
 		}

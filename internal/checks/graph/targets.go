@@ -76,7 +76,7 @@ func FindTargets(ctx context.Context, api API, s *Settings) (*Targets, error) {
 		if roleOf(pod) != roleWorker || pod.Deleting() || !holds(pod, "Ready") || ip == "" {
 			continue
 		}
-		restarts, _ := restartsOf(pod)
+		restarts, _ := endsOf(pod)
 		t.Workers = append(t.Workers, WorkerTarget{Name: pod.Name(), Pod: pod.Name(), URL: pageAt(ip, workerPort), GPU: uuids[pod.Name()], Restarts: restarts})
 	}
 	if len(t.Workers) == 0 {

@@ -20,9 +20,16 @@ func restartedPod(name string, restarts int, last time.Duration, reason string, 
 	return memoryPod(name, "worker", st)
 }
 
+// evictedPod is a worker that was put out of its node.
+func evictedPod(after time.Duration) kube.Object {
+	return memoryPod("w-0", "worker", map[string]any{"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory.",
+		"conditions":        []any{map[string]any{"type": "DisruptionTarget", "status": "True", "lastTransitionTime": time.Now().Add(after).UTC().Format(time.RFC3339)}},
+		"containerStatuses": []any{map[string]any{"name": "main", "state": map[string]any{"terminated": map[string]any{"exitCode": 137, "finishedAt": time.Now().Add(time.Minute).UTC().Format(time.RFC3339)}}}}})
+}
+
 // A worker that was started anew and is back by the next sample leaves no trace but the
 // node's count.
-func TestAWorkerThatIsStartedAnewUnderLoadIsToldOf(t *testing.T) {
+func TestAWorkerThatEndsUnderLoadIsToldOf(t *testing.T) {
 	began := []spec.Event{{Kind: spec.EventStage, Stage: "start", T: 10}, {Kind: spec.EventStage, Stage: "episode", Episode: 1, T: 20}, {Kind: spec.EventStage, Stage: "end", T: 60}}
 	for name, c := range map[string]struct {
 		pod    func() kube.Object
@@ -33,6 +40,8 @@ func TestAWorkerThatIsStartedAnewUnderLoadIsToldOf(t *testing.T) {
 		"killed for memory":          {func() kube.Object { return restartedPod("w-0", 3, 50*time.Second, "OOMKilled", 137) }, 1, began, "container main ended 2 times since it was ready, and was started anew; the last time with exit code 137 (OOMKilled)"},
 		"a crash":                    {func() kube.Object { return restartedPod("w-0", 1, 30*time.Second, "Error", 1) }, 0, began, "container main ended once since it was ready, and was started anew; the last time with exit code 1"},
 		"as the load ended":          {func() kube.Object { return restartedPod("w-0", 1, 64*time.Second, "Error", 1) }, 0, began, "container main ended once since it was ready, and was started anew; the last time with exit code 1"},
+		"put out of its node":        {func() kube.Object { return evictedPod(30 * time.Second) }, 0, began, "its pod was ended: Evicted: The node was low on resource: memory."},
+		"put out after the load":     {func() kube.Object { return evictedPod(time.Hour) }, 0, began, ""},
 		"before it was ready":        {func() kube.Object { return restartedPod("w-0", 2, 5*time.Second, "Error", 1) }, 2, began, ""},
 		"after the load":             {func() kube.Object { return restartedPod("w-0", 1, time.Hour, "Error", 1) }, 0, began, ""},
 		"never":                      {func() kube.Object { return memoryPod("w-0", "worker", podReady) }, 0, began, ""},
@@ -59,7 +68,7 @@ func TestAWorkerThatIsStartedAnewUnderLoadIsToldOf(t *testing.T) {
 				if len(told) != 1 || len(book.order) != 2 {
 					t.Fatalf("told %+v, judged %d times", told, len(book.order))
 				}
-				if e := told[0]; e.Kind != spec.EventPod || e.Reason != spec.PodRestarted || e.Worker != "w-0" || e.Text != c.want || e.Count != int(restarts(t, m)-c.before) {
+				if e := told[0]; e.Kind != spec.EventPod || e.Reason != spec.PodEnded || e.Worker != "w-0" || e.Text != c.want || e.Count != int(ends(t, m)-c.before) {
 					t.Errorf("told %+v\nwant %s", e, c.want)
 				}
 				if said := strings.Join(h.said, "\n"); !strings.Contains(said, "w-0: "+c.want) {
@@ -70,23 +79,23 @@ func TestAWorkerThatIsStartedAnewUnderLoadIsToldOf(t *testing.T) {
 	}
 }
 
-func restarts(t *testing.T, m *memoryAPI) int64 {
+func ends(t *testing.T, m *memoryAPI) int64 {
 	pod, err := m.Read(t.Context(), resPods, NamesOf(memoryRun).Namespace, "w-0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, _ := restartsOf(pod)
+	n, _ := endsOf(pod)
 	return n
 }
 
 // What cannot be seen is said, and is nobody's fault.
-func TestRestartsThatCannotBeSeenAreSaid(t *testing.T) {
+func TestEndsThatCannotBeSeenAreSaid(t *testing.T) {
 	m, k := newMemory(), keptRun()
 	m.deny["list pods"] = true
 	k.Targets = &Targets{Workers: []WorkerTarget{{Name: "w-0", Pod: "w-0"}}}
 	r, book, h := newTestRun(m, k)
-	found, err := r.tellRestarts(t.Context(), time.Now())
-	if found || err != nil || len(book.events) > 0 || !strings.Contains(strings.Join(h.said, "\n"), "whether workers were started anew could not be seen") {
+	found, err := r.tellEnded(t.Context(), time.Now())
+	if found || err != nil || len(book.events) > 0 || !strings.Contains(strings.Join(h.said, "\n"), "whether workers have ended under load could not be seen") {
 		t.Errorf("%v, %v, said %q", found, err, h.said)
 	}
 }
