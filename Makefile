@@ -52,7 +52,7 @@ FUZZ := \
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build image sandbox test unit proof fuzz e2e conformance interop interop-lock test-browser peers lint check-versions fmt docs schemas demo bench faithful oracle clean
+.PHONY: help build image sandbox test compile unit proof fuzz e2e conformance interop interop-lock test-browser peers lint check-versions fmt docs schemas demo bench faithful oracle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,28 +76,30 @@ PROOF := ./internal/load/proof ./internal/sim/proof ./internal/observe/proof ./i
 # for being watched. internal/arch checks that these start nothing beside themselves.
 SEQUENTIAL := ./hack/oracle ./hack/versions ./internal/arch ./internal/judge ./internal/report ./internal/report/layout ./internal/sim/scenarios ./internal/stats ./recipes
 
-# Whether -race works is tried, not guessed: it takes a compiler, its headers
-# and a platform that has it. Everything is compiled first. Then the packages that
-# measure, or wait for what they started, are tested one after the other, and the
-# others side by side.
+# Whether -race works is tried, not guessed: it takes a compiler, its headers and a
+# platform that has it.
+RACE = $(shell CGO_ENABLED=1 go list -race -export runtime/cgo >/dev/null 2>&1 && echo -race)
+WATCHED = $(shell go list ./... | grep -v -e '/proof$$' -e '/faithful$$' -e '/interop$$' -e '/e2e$$' | grep -vxF "$$(go list $(SEQUENTIAL))")
+
+# The packages that measure, or wait for what they started, are tested one after the
+# other, and the others side by side.
 MEASURES := /internal/(cli|checks|load|observe|sim/serve)
 
-unit: ## vet and test, with the race detector where there is a C compiler
+# What CI does while it fetches things, so that nothing is compiled beside what measures.
+compile: ## vet everything, and compile the tests
 	go vet ./...
+	go test -run '^$$' $(SEQUENTIAL) $(PROOF) ./test/e2e ./test/interop >/dev/null
+	@CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -run '^$$' $(WATCHED) >/dev/null
+
+unit: compile ## vet and test, with the race detector where there is a C compiler
 	go test $(TESTFLAGS) $(SEQUENTIAL)
-	@race=-race; export CGO_ENABLED=1; \
-	if ! go list -race -export runtime/cgo >/dev/null 2>&1; then \
-		echo '*** NO C COMPILER: TESTING WITHOUT THE RACE DETECTOR ***' >&2; \
-		race=; export CGO_ENABLED=0; \
-	fi; \
-	packages=$$(go list ./... | grep -v -e '/proof$$' -e '/faithful$$' -e '/interop$$' -e '/e2e$$' | grep -vxF "$$(go list $(SEQUENTIAL))"); \
+	@race='$(RACE)'; packages='$(WATCHED)'; export CGO_ENABLED=$(if $(RACE),1,0); \
+	without() { [ -n "$$race" ] || echo "*** $$1 WITHOUT THE RACE DETECTOR: there is no C compiler ***" >&2; }; \
+	without TESTING; \
 	echo "go test $$race $(TESTFLAGS) ./..."; \
-	go test $$race -run '^$$' $$packages >/dev/null 2>&1; \
-	go test $$race $(TESTFLAGS) $$(echo "$$packages" | grep -vE '$(MEASURES)') || exit 1; \
-	go test $$race -p 1 $(TESTFLAGS) $$(echo "$$packages" | grep -E '$(MEASURES)') || exit 1; \
-	if [ -z "$$race" ]; then \
-		echo '*** TESTED WITHOUT THE RACE DETECTOR: install a C compiler for it ***' >&2; \
-	fi
+	go test $$race $(TESTFLAGS) $$(echo "$$packages" | tr ' ' '\n' | grep -vE '$(MEASURES)') || exit 1; \
+	go test $$race -p 1 $(TESTFLAGS) $$(echo "$$packages" | tr ' ' '\n' | grep -E '$(MEASURES)') || exit 1; \
+	without TESTED
 
 proof: ## hold the engine against a known truth, the simulator against the engine and the reference
 	go test $(TESTFLAGS) -count 1 -p 1 $(PROOF)

@@ -425,7 +425,7 @@ func TestWhatWouldBeMadeOnTheCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var kinds, why []string
-			pulls := map[string]string{"Job aicr-model-cache-populate-<8 hex>": "runtime", "Job aicr-load-<8 hex>": "load",
+			pulls := map[string]string{"Job aicr-model-cache-populate-<8 hex>": "runtime", "Job aicr-load-<8 hex>": "load", "Job aicr-load-<8 hex>-trial": "load",
 				"DynamoGraphDeployment aicr-inference-perf": "runtime", "InferencePool aicr-inference-perf-pool": "picker"}
 			for _, o := range checks.ClusterCreates(c.recipe, c.snapshot, c.knobs, checks.Images{Runtime: "runtime", EndpointPicker: "picker", Load: "load"}) {
 				if want := pulls[o.Kind+" "+o.Name]; o.Image != want {
@@ -436,7 +436,7 @@ func TestWhatWouldBeMadeOnTheCluster(t *testing.T) {
 					t.Errorf("%+v", o)
 				}
 			}
-			always := "Namespace ConfigMap Namespace " + c.kinds + " ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding Job"
+			always := "Namespace ConfigMap Namespace Job " + c.kinds + " ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding Job"
 			if got := strings.Join(kinds, " "); got != always {
 				t.Errorf("%s\nwant %s", got, always)
 			}
