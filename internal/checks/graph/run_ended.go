@@ -37,13 +37,13 @@ func (r *Run) tellEnded(ctx context.Context, loadOver time.Time) (found bool, er
 			if pod.Name() != w.Pod {
 				continue
 			}
-			times, last := endsOf(pod)
-			if times -= w.Restarts; times <= 0 || last.at.After(loadOver.Add(clocksDiffer)) {
+			n, last := endsOf(pod)
+			if n -= w.Restarts; n <= 0 || last.at.After(loadOver.Add(clocksDiffer)) {
 				continue
 			}
-			text := last.words(times)
+			text := last.words(n)
 			r.Told.Say(w.Pod + ": " + text)
-			if err := r.event(spec.Event{Kind: spec.EventPod, Source: w.Pod, Worker: w.Name, Reason: spec.PodEnded, Text: text, Count: int(times)}); err != nil {
+			if err := r.event(spec.Event{Kind: spec.EventPod, Source: w.Pod, Worker: w.Name, Reason: spec.PodEnded, Text: text, Count: int(n)}); err != nil {
 				return found, err
 			}
 			found = true
