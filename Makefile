@@ -52,7 +52,7 @@ FUZZ := \
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build image sandbox test compile unit proof fuzz e2e conformance interop interop-lock test-browser peers lint check-versions fmt docs schemas demo bench faithful oracle clean
+.PHONY: help build image sandbox test compile warm unit proof fuzz e2e conformance interop interop-lock test-browser peers lint check-versions fmt docs schemas demo bench faithful oracle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,11 +85,17 @@ WATCHED = $(shell go list ./... | grep -v -e '/proof$$' -e '/faithful$$' -e '/in
 # other, and the others side by side.
 MEASURES := /internal/(cli|checks|load|observe|sim/serve)
 
-# What CI does while it fetches things, so that nothing is compiled beside what measures.
 compile: ## vet everything, and compile the tests
 	go vet ./...
 	go test -run '^$$' $(SEQUENTIAL) $(PROOF) ./test/e2e ./test/interop >/dev/null
 	@CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -run '^$$' $(WATCHED) >/dev/null
+
+# The sandbox's own tests run beside e2e, and are too large to be compiled there.
+warm: build compile sandbox ## compile all that CI runs
+	$(LINT) version
+	cd sandbox && CGO_ENABLED=0 go test -trimpath -vet=off -run '^$$' ./... >/dev/null
+	cd test/openai && go test -run '^$$' ./... >/dev/null
+	cd test/browser && go test -c -o /dev/null .
 
 unit: compile ## vet and test, with the race detector where there is a C compiler
 	go test $(TESTFLAGS) $(SEQUENTIAL)
