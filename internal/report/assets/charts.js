@@ -396,11 +396,15 @@
     ctx.fillStyle = colour("grid");
     ctx.fillRect(b.left, u.valToPos(0, "queue", true) - 1.5 * px, b.width, 3 * px);
     if (low) return;
-    ctx.font = font(11 * px);
+    const word = number(tops.power) + " W", right = b.left - 7 * px;
+    for (let size = 11; size > 7; size--) { // fonts differ, and the gutter of a narrow page is narrow
+      ctx.font = font(size * px);
+      if (ctx.measureText(word).width < right - px) break;
+    }
     ctx.textAlign = "right";
     ctx.textBaseline = "bottom";
     ctx.fillStyle = colour("power");
-    ctx.fillText(number(tops.power) + " W", b.left - 7 * px, b.top + b.height);
+    ctx.fillText(word, right, b.top + b.height);
   }
 
   // ofEach makes the same line of each run: alone in its own ink; of two in theirs, the
