@@ -259,6 +259,8 @@ func diagnosisCases() map[string]diagnosisCase {
 			want: []string{"note cluster/no-free-gpus"}, words: []string{"0 of 12 GPUs were free", "gpu-0: held by pod a/b (8)", "gpu-1: held by claim c/d (4)"}},
 		"the load's own pod": {events: []spec.Event{{Kind: spec.EventPod, Source: "aicr-load-01234567-x", Reason: "ErrImagePull", Text: "no"}, neverServes(60)}, verdict: spec.Invalid,
 			want: []string{"invalid cluster/pods-failed"}, words: []string{"the load could not begin: an image cannot be pulled"}},
+		"the load's image is another program's": {events: []spec.Event{{Kind: spec.EventPod, Source: "aicr-load-01234567-trial-x", Reason: "NotTheLoad", Text: "busybox was pulled"}, neverServes(60)}, verdict: spec.Invalid,
+			want: []string{"invalid cluster/pods-failed"}, words: []string{"the load could not begin: the image does not run as the load: busybox was pulled"}},
 		"a volume before no place": {events: []spec.Event{podEvent("1", "Unschedulable", "0/3 nodes"), podEvent("", "VolumeUnbound", "no provisioner"), neverServes(60)}, verdict: spec.Fail,
 			want: []string{"fail cluster/pods-failed 1"}, words: []string{"the volume for the model is not bound", "0/3 nodes"}},
 		"free GPUs: one":   {events: []spec.Event{gpusFree(8, 1)}, verdict: spec.Inconclusive},

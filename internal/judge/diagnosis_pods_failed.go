@@ -26,6 +26,8 @@ func podCauses() []podCause {
 			[]string{"look at AICR_VALIDATOR_IMAGE_REGISTRY, AICR_VALIDATOR_IMAGE_TAG and --image: `aicr versions` lists what is pulled"}},
 		{[]string{"ErrImagePull", "ImagePullBackOff"}, "an image cannot be pulled",
 			[]string{"is the name right, and does the registry let this cluster in? `aicr versions` lists what is pulled", "name the registry's secret with --image-pull-secret, a mirror with AICR_VALIDATOR_IMAGE_REGISTRY, or the image of this program with --image"}},
+		{[]string{"NotTheLoad"}, "the image does not run as the load",
+			[]string{"is it this program's, of this version and for the node's processor? --image names it, and `make image` builds it", "`aicr versions` lists what is pulled, AIPerf's too"}},
 		{[]string{"PopulateFailed"}, "the model could not be fetched into its volume",
 			[]string{"look at the log of the Job aicr-model-cache-populate: a gated model wants HF_TOKEN, and a cluster without a way out a mirror", "AICR_INFERENCE_PERF_MODEL_CACHE_SIZE=off has each worker fetch the model itself"}},
 		{[]string{"VolumeUnbound"}, "the volume for the model is not bound",

@@ -181,7 +181,7 @@ var failures = map[string]failure{
 		faults:  "slow-start=4m",
 		args:    []string{"--image", othersImage},
 		verdict: spec.Invalid, code: 3, finding: "cluster/pods-failed",
-		says:  []string{"the load could not begin", "was pulled and does not run as the load", othersImage},
+		says:  []string{"the load could not begin", "the image does not run as the load", "--image names it", othersImage},
 		index: "does not run as the load", kept: []string{"pod-aicr-load-*-trial-*.yaml", "job-trial.yaml"},
 	},
 	"a load that is killed for memory": {

@@ -63,8 +63,8 @@ func (l *loadSeen) notOurs() []Cause {
 		return nil
 	}
 	image := imageOf(l.pod, loadContainerOf(l.settings))
-	return []Cause{{Reason: "Failed", Source: l.pod.Name(), rule: "trial",
-		Text: sentence(fmt.Sprintf("%s was pulled and does not run as the load: exit code %d: %s", image, code,
+	return []Cause{{Reason: "NotTheLoad", Source: l.pod.Name(), rule: "trial",
+		Text: sentence(fmt.Sprintf("%s was pulled, and ended with exit code %d: %s", image, code,
 			cmp.Or(ended.Text("message"), ended.Text("reason"), "no words")), 400),
 		Advice: []string{"--image names the image of this program, which `make image` builds; `aicr versions` lists what is pulled"}}}
 }
