@@ -22,7 +22,7 @@ func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
 	var sides []*judge.FleetSide
 	var wrong []error
 	for i, node := range j.choice.Nodes {
-		side := &judge.FleetSide{Node: node.Node, Workers: node.Workers, Reason: "it could not be validated"}
+		side := &judge.FleetSide{Node: node.Node, GPU: node.Product, Workers: node.Workers, Reason: "it could not be validated"}
 		side.Verdict = spec.NotJudged
 		sides = append(sides, side)
 		if ctx.Err() != nil {

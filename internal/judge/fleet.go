@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -14,6 +15,7 @@ type FleetSide struct {
 	Side
 	Node    string
 	Reason  string
+	GPU     string // the product, where it is known
 	Workers int
 }
 
@@ -26,7 +28,8 @@ const (
 	fleetLater  = 1.25 // of their first tokens
 )
 
-// CompareFleet holds each node against all of its peers. A node is outside, and is named,
+// CompareFleet holds each node against all of its peers: the nodes with the same GPUs, for
+// others are slower without being ill. A node is outside, and is named,
 // where the whole interval of a figure's ratio is beyond what nodes may differ by. One
 // that is far slower fails the fleet, whatever floor it is above: no fault makes the
 // others faster, so that this holds for two nodes as well. How far healthy nodes differ
@@ -37,7 +40,7 @@ func CompareFleet(nodes []*FleetSide) *spec.FleetVerdict {
 	var odd []string
 	failed := false
 	for i, n := range nodes {
-		node := spec.FleetNode{Node: n.Node, Run: n.Run, Verdict: n.Verdict, Reason: n.Reason, Workers: n.Workers, Episodes: n.Episodes, LoadedS: n.LoadedS}
+		node := spec.FleetNode{Node: n.Node, Run: n.Run, Verdict: n.Verdict, Reason: n.Reason, GPU: n.GPU, Workers: n.Workers, Episodes: n.Episodes, LoadedS: n.LoadedS}
 		p := peersOf(nodes, i)
 		node.Figures = []spec.FleetFigure{
 			meansBeside("throughput a GPU", "tokens/s", n.perGPU(), p.throughput, each, func(_, high float64) bool { return high < fleetSlower }),
@@ -62,7 +65,10 @@ func CompareFleet(nodes []*FleetSide) *spec.FleetVerdict {
 		f.Verdict = spec.Fail
 	}
 	f.Reason = fleetReason(f, odd)
-	for _, n := range nodes {
+	for i, n := range nodes {
+		if len(nodes) > 1 && !slices.ContainsFunc(slices.Delete(slices.Clone(nodes), i, i+1), n.like) {
+			f.Notes = append(f.Notes, fmt.Sprintf("%s is compared with none: no other has its GPUs (%s)", n.Node, cmp.Or(n.GPU, "which, nobody says")))
+		}
 		if n.Episodes < 2 {
 			f.Notes = append(f.Notes, fmt.Sprintf("of %s %s counted, which has no spread to tell anything by", n.Node, counted(float64(n.Episodes), "episode")))
 		}
@@ -78,6 +84,9 @@ func (s *FleetSide) perGPU() (all []float64) {
 	return all
 }
 
+// like: it can be told by the other one what is to be expected of it.
+func (s *FleetSide) like(other *FleetSide) bool { return s.GPU == other.GPU }
+
 type peers struct {
 	throughput, ttft []float64
 	stalls           int
@@ -86,7 +95,7 @@ type peers struct {
 
 func peersOf(nodes []*FleetSide, but int) (p peers) {
 	for i, n := range nodes {
-		if i == but {
+		if i == but || !n.like(nodes[but]) {
 			continue
 		}
 		p.throughput = append(p.throughput, n.perGPU()...)

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,31 @@ func nodeWith(name string, stalls int, perGPU ...float64) *FleetSide {
 		s.ttft = append(s.ttft, math.Log(200+float64(i)))
 	}
 	return s
+}
+
+func (s *FleetSide) with(gpu string) *FleetSide {
+	s.GPU = gpu
+	return s
+}
+
+// Other GPUs are slower without being ill.
+func TestANodesPeersHaveTheSameGPUs(t *testing.T) {
+	well, less := []float64{1000, 1010, 990, 1005}, []float64{500, 505, 495, 500}
+	f := CompareFleet([]*FleetSide{nodeWith("a", 0, well...).with("H100"), nodeWith("b", 0, well...).with("H100"), nodeWith("old", 0, less...).with("A100")})
+	if f.Verdict != spec.Pass || f.Nodes[2].Outside != nil || f.Nodes[2].Figures[0].Ratio != nil {
+		t.Errorf("%s: %s", f.Verdict, f.Reason)
+	}
+	if want := []string{"old is compared with none: no other has its GPUs (A100)"}; !slices.Equal(f.Notes, want) {
+		t.Errorf("noted %q, want %q", f.Notes, want)
+	}
+	f = CompareFleet([]*FleetSide{nodeWith("a", 0, well...).with("H100"), nodeWith("b", 0, less...).with("H100"), nodeWith("old", 0, less...).with("A100")})
+	if f.Verdict != spec.Fail || len(f.Nodes[1].Outside) == 0 {
+		t.Errorf("the slow one of the two alike: %s: %s", f.Verdict, f.Reason)
+	}
+	f = CompareFleet([]*FleetSide{nodeWith("a", 0, well...).with("H100"), nodeWith("b", 0, well...)})
+	if want := []string{"a is compared with none: no other has its GPUs (H100)", "b is compared with none: no other has its GPUs (which, nobody says)"}; !slices.Equal(f.Notes, want) {
+		t.Errorf("noted %q, want %q", f.Notes, want)
+	}
 }
 
 func TestANodeIsHeldAgainstItsPeers(t *testing.T) {

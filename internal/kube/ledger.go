@@ -298,7 +298,7 @@ func (b *balancing) pool(n *GPUNode, name string, current []sliceFields) {
 					tainted = append(tainted, d.Name+": "+device.Taints[i].Key)
 				} else {
 					state.offered = true
-					gpus = append(gpus, Device{Pool: name, Name: d.Name, UUID: device.text("uuid")})
+					gpus = append(gpus, Device{Pool: name, Name: d.Name, UUID: device.text("uuid"), Product: device.text("productName")})
 				}
 			case "mig":
 				parts++

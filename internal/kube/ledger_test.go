@@ -117,7 +117,7 @@ func poolSlice(name, node, pool string, generation, count int, devices ...string
 	var all []string
 	for _, d := range devices {
 		part := append(strings.Split(d, ":"), "", "")
-		attributes := fmt.Sprintf("type: {string: %q}, uuid: {string: U-%s}", part[1], part[0])
+		attributes := fmt.Sprintf("type: {string: %q}, uuid: {string: U-%s}, productName: {string: NVIDIA H100 NVL}", part[1], part[0])
 		if part[1] == "" {
 			attributes = "uuid: {string: x}"
 		}
@@ -400,7 +400,7 @@ func TestGPUsOfACluster(t *testing.T) {
 			if got, want := inWords(nodes[0]), "a: 8+2, 6 free; Pod ns/p 1; ResourceClaim ns/c 1"; got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
-			if n := nodes[0]; !n.Ready || n.Schedulable || n.Labels["x"] != "z" || len(n.Taints) != 1 || n.Taints[0] != (Taint{"k", "v", "NoSchedule"}) || n.Devices[1] != (Device{Pool: "a", Name: "gpu-1", UUID: "U-gpu-1"}) || n.FreeCPU != 16000 {
+			if n := nodes[0]; !n.Ready || n.Schedulable || n.Labels["x"] != "z" || len(n.Taints) != 1 || n.Taints[0] != (Taint{"k", "v", "NoSchedule"}) || n.Devices[1] != (Device{Pool: "a", Name: "gpu-1", UUID: "U-gpu-1", Product: "NVIDIA H100 NVL"}) || n.FreeCPU != 16000 {
 				t.Errorf("%+v", n)
 			}
 			if n := nodes[1]; n.Ready || !n.Schedulable {
@@ -469,4 +469,20 @@ func FuzzLedger(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The label has no spaces, the devices have: it is one product, in whatever words.
+func TestANodesProductIsInOneWord(t *testing.T) {
+	label := map[string]string{"nvidia.com/gpu.product": "NVIDIA-H100-NVL"}
+	for want, nodes := range map[string][]GPUNode{
+		"":                {{}, {Devices: []Device{{}}}},
+		"NVIDIA-H100-NVL": {{Labels: label}, {Devices: []Device{{Product: "NVIDIA H100 NVL"}, {Product: "NVIDIA H100 NVL"}}}, {Labels: label, Devices: []Device{{Product: "other words"}}}},
+		"A, B":            {{Devices: []Device{{Product: "B"}, {Product: "A"}, {Product: "B"}}}},
+	} {
+		for _, n := range nodes {
+			if got := n.Product(); got != want {
+				t.Errorf("%+v: %q, want %q", n, got, want)
+			}
+		}
+	}
 }

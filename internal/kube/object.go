@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -221,6 +223,20 @@ type GPUNode struct {
 	FreeCPU int64 // millicores that no pod has asked for
 }
 
+// Product is what GPUs the node has, in the words of its label, else of its devices; "" is
+// not known. The two differ by what a label may not have in it.
+func (n GPUNode) Product() string {
+	if label := n.Labels["nvidia.com/gpu.product"]; label != "" {
+		return label
+	}
+	var all []string
+	for _, d := range n.Devices {
+		all = append(all, strings.ReplaceAll(d.Product, " ", "-"))
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ", ")
+}
+
 // Free is how many GPUs nobody holds, in either ledger.
 func (n GPUNode) Free() int {
 	return max(0, max(n.Plugin, len(n.Devices))-n.Held())
@@ -241,6 +257,7 @@ func (n GPUNode) Held() int {
 // Device is a GPU that DRA offers.
 type Device struct {
 	Pool, Name, UUID string
+	Product          string
 	Held             bool // by a claim, or a part of it is
 }
 

@@ -24,6 +24,7 @@ type FleetNode struct {
 	Run      string        `json:"run"`
 	Verdict  State         `json:"verdict"`
 	Reason   string        `json:"reason"`
+	GPU      string        `json:"gpu,omitempty"` // its peers are those with the same; "": not known
 	Workers  int           `json:"workers"`
 	Episodes int           `json:"episodes"` // valid ones
 	LoadedS  float64       `json:"loadedSeconds"`

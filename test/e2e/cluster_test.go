@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,12 +35,15 @@ type cluster struct {
 	kubeconfig string
 	api        *kube.Cluster
 	listable   []kube.Resource // every kind of object that can be listed
+
+	mu     sync.Mutex
+	theirs map[string]bool // objects that a test has made, and that nobody else may change
 }
 
 // startCluster brings a sandbox up for a test and the tests below it.
 func startCluster(t *testing.T, config string) *cluster {
 	t.Helper()
-	c := &cluster{dir: shortFolder(t)}
+	c := &cluster{dir: shortFolder(t), theirs: map[string]bool{}}
 	file := filepath.Join(c.dir, "sandbox.yaml")
 	config = strings.NewReplacer("PROGRAM", program, "VENV", venv).Replace(config)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -191,7 +196,8 @@ func verdictIn(t *testing.T, dir string) *spec.Verdict {
 // passing are kinds that come and go by themselves, whoever uses the cluster.
 var passing = []string{"events", "leases", "endpoints", "endpointslices", "componentstatuses", "podmetrics", "nodes/status"}
 
-// objects are all that there are on the cluster, each with its id and its finalizers.
+// objects are all that there are on the cluster, each with its id and its finalizers. Those
+// that a test has made are there with what is in them as well: a label on them is seen.
 func (c *cluster) objects(t *testing.T) map[string]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -203,10 +209,48 @@ func (c *cluster) objects(t *testing.T) map[string]string {
 			t.Fatalf("listing %s: %v", r.Name, err)
 		}
 		for _, o := range objects {
-			all[fmt.Sprintf("%s.%s %s/%s", r.Name, r.Group, o.Namespace(), o.Name())] = fmt.Sprintf("%s %v deleting=%v", o.UID(), o.Finalizers(), o.Deleting())
+			key := keyOf(r, o)
+			all[key] = fmt.Sprintf("%s %v deleting=%v", o.UID(), o.Finalizers(), o.Deleting())
+			if c.isTheirs(key) {
+				all[key] += " " + hashOf(t, o)
+			}
 		}
 	}
 	return all
+}
+
+func keyOf(r kube.Resource, o kube.Object) string {
+	return fmt.Sprintf("%s.%s %s/%s", r.Name, r.Group, o.Namespace(), o.Name())
+}
+
+// noteTheirs notes an object of somebody else, which must stay as it is.
+func (c *cluster) noteTheirs(r kube.Resource, o kube.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.theirs[keyOf(r, o)] = true
+}
+
+func (c *cluster) isTheirs(key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.theirs[key]
+}
+
+// hashOf is that of what its owner has written, and not the cluster: how it is, and who has
+// written what when, changes by itself.
+func hashOf(t *testing.T, o kube.Object) string {
+	t.Helper()
+	theirs := maps.Clone(o)
+	delete(theirs, "status")
+	meta := maps.Clone(o.Map("metadata"))
+	delete(meta, "managedFields")
+	delete(meta, "resourceVersion")
+	theirs["metadata"] = map[string]any(meta)
+	text, err := json.Marshal(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
 // asItIs is all that there is on the cluster, once the control plane has given every

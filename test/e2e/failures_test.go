@@ -48,7 +48,8 @@ const canary = "hf_e2eCanaryQxZvWkRtYpLmNbHsDf"
 // othersImage is one that the sandbox has, without this program in it.
 const othersImage = "busybox:9.9.9"
 
-const recipe = "testdata/sandbox-recipe.yaml"
+// recipe is what is wanted of the sandbox, for its users as well.
+const recipe = "../../sandbox/recipe.yaml"
 
 // failure is a start that fails.
 type failure struct {
@@ -474,9 +475,10 @@ var (
 	bindings       = kube.Resource{Group: "admissionregistration.k8s.io", Version: "v1", Name: "validatingadmissionpolicybindings"}
 )
 
-// make makes an object.
+// make makes an object of somebody else.
 func (c *cluster) make(t *testing.T, r kube.Resource, o kube.Object) {
 	t.Helper()
+	c.noteTheirs(r, o)
 	if _, err := c.api.Create(t.Context(), r, o); err != nil {
 		t.Fatal(err)
 	}
@@ -596,8 +598,10 @@ func takeGPUs(ctx context.Context, c *cluster, node, run string) error {
 // hold has somebody else claim GPUs of a node.
 func (c *cluster) hold(ctx context.Context, node string, gpus int) error {
 	name := "training-" + node
-	_, err := c.api.Create(ctx, claims, kube.Object{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": map[string]any{"name": name, "namespace": others},
-		"spec": map[string]any{"devices": map[string]any{"requests": []any{map[string]any{"name": "gpus", "exactly": map[string]any{"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": int64(gpus)}}}}}})
+	claim := kube.Object{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": map[string]any{"name": name, "namespace": others},
+		"spec": map[string]any{"devices": map[string]any{"requests": []any{map[string]any{"name": "gpus", "exactly": map[string]any{"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": int64(gpus)}}}}}}
+	c.noteTheirs(claims, claim)
+	_, err := c.api.Create(ctx, claims, claim)
 	if err != nil {
 		return err
 	}

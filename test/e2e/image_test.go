@@ -18,7 +18,7 @@ import (
 )
 
 // mostOfImage is the size that an image may have, as it is pulled.
-const mostOfImage = 60 << 20
+const mostOfImage = 60_000_000
 
 // What `make image` made is what the clusters of others run: nobody's user, the program
 // as its entrypoint, small, and the program in it is this one.

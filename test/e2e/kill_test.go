@@ -204,6 +204,37 @@ func (c *cluster) underLoad(t *testing.T, node string, args ...string) (*living,
 	return l, l.id()
 }
 
+// measuring has a run that is far from its end, and has an episode behind it.
+func (c *cluster) measuring(t *testing.T, node string) (*living, string) {
+	t.Helper()
+	l, run := c.underLoad(t, node, "--profile", "standard")
+	awaited(t, l, "an episode", func() bool { return strings.Contains(l.stderr.String(), "episode 1 of ") })
+	return l, run
+}
+
+// dismiss deletes the load's pod as anybody does who drains its node: it is told to end, and
+// has the time that it has asked for.
+func (c *cluster) dismiss(t *testing.T, run string) {
+	t.Helper()
+	if err := c.api.Delete(t.Context(), pods, validations, c.loadsPod(t, run, validations).Name(), kube.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// staysAsToldTo wants all of a run to be there when it is over, and to be removed by the
+// command that it prints.
+func (c *cluster) staysAsToldTo(t *testing.T, l *living) {
+	t.Helper()
+	o := l.end(t)
+	run := l.id()
+	c.cameTo(t, o, run, spec.Pass, 0, "left on the cluster, as asked")
+	n := graph.NamesOf(run)
+	if c.standing(t, graphsKind, n.Namespace, n.Graph) == nil || c.standing(t, jobsKind, validations, n.Load) == nil || c.standing(t, configMaps, validations, n.Kept) == nil {
+		t.Errorf("not all of it is there\n%s", o)
+	}
+	c.cleanAsTold(t, o, run)
+}
+
 // lives are what happens to a command besides being killed.
 var lives = []story{
 	{"attached to while its command lives", func(t *testing.T, c *cluster, node string) {
@@ -242,24 +273,21 @@ var lives = []story{
 		c.cameTo(t, o, run, spec.Pass, 0)
 		c.leavesNothing(t, run, o.String())
 	}},
-	{"left as it is", func(t *testing.T, c *cluster, node string) {
-		l, run := c.underLoad(t, node, "--no-cleanup")
-		o := l.end(t)
-		c.cameTo(t, o, run, spec.Pass, 0, "left on the cluster, as asked")
-		n := graph.NamesOf(run)
-		if c.standing(t, graphsKind, n.Namespace, n.Graph) == nil || c.standing(t, jobsKind, validations, n.Load) == nil || c.standing(t, configMaps, validations, n.Kept) == nil {
-			t.Errorf("not all of it is there\n%s", o)
-		}
-		c.cleanAsTold(t, o, run)
+	{"left as it is, by the flag", func(t *testing.T, c *cluster, node string) {
+		c.staysAsToldTo(t, c.led(t, tiny(node, "--no-cleanup")...))
+	}},
+	{"left as it is, by the variable", func(t *testing.T, c *cluster, node string) {
+		c.staysAsToldTo(t, c.ledWith(t, []string{spec.KnobNoCleanup + "=1"}, tiny(node)...))
 	}},
 	{"in a namespace that is in use", func(t *testing.T, c *cluster, node string) {
 		const shared = "aicr-e2e-shared"
 		l, run := c.underLoad(t, node, "--namespace", shared)
-		c.place(t, configMaps, kube.Object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": graph.NamesOf(run).Load, "namespace": shared}})
+		theirs := c.place(t, configMaps, kube.Object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": graph.NamesOf(run).Load, "namespace": shared}, "data": map[string]any{"a": "b"}})
 		o := l.end(t)
 		c.cameTo(t, o, run, spec.Pass, 0)
 		c.leavesNothing(t, run, o.String())
-		if c.standing(t, configMaps, shared, graph.NamesOf(run).Load) == nil || c.standing(t, namespaces, "", shared).Deleting() {
+		c.untouched(t, configMaps, theirs, o.String())
+		if c.standing(t, namespaces, "", shared).Deleting() {
 			t.Errorf("what somebody else has in the namespace did not survive\n%s", o)
 		}
 		c.strike(t, namespaces, "", shared)
@@ -269,6 +297,24 @@ var lives = []story{
 		c.strike(t, pods, validations, c.loadsPod(t, run, validations).Name())
 		o := l.end(t)
 		c.cameTo(t, o, run, spec.Invalid, 3, "the load came to no result", "was deleted while it ran")
+		c.leavesNothing(t, run, o.String())
+	}},
+	{"its load's pod is deleted in good order", func(t *testing.T, c *cluster, node string) {
+		l, run := c.measuring(t, node)
+		c.dismiss(t, run)
+		awaited(t, l, "the compact copy", func() bool { return c.standing(t, configMaps, validations, graph.NamesOf(run).Results) != nil })
+		o := l.end(t)
+		c.cameTo(t, o, run, spec.Inconclusive, 3, "interrupted after ")
+		c.readsAgain(t, o)
+		c.leavesNothing(t, run, o.String())
+	}},
+	{"its load's pod is deleted in good order, and nobody looks", func(t *testing.T, c *cluster, node string) {
+		l, run := c.measuring(t, node)
+		l.kill()
+		c.dismiss(t, run)
+		awaited(t, nil, "its end", func() bool { return c.loadsPod(t, run, validations) == nil })
+		o := c.attachTo(t, run)
+		c.cameTo(t, o, run, spec.Inconclusive, 3, "interrupted after ", "this is the copy that the load left in the cluster")
 		c.leavesNothing(t, run, o.String())
 	}},
 	{"its load is killed", func(t *testing.T, c *cluster, node string) {
@@ -285,8 +331,7 @@ var lives = []story{
 		c.leavesNothing(t, run, o.String())
 	}},
 	{"interrupted", func(t *testing.T, c *cluster, node string) {
-		l, run := c.underLoad(t, node, "--profile", "standard")
-		awaited(t, l, "an episode", func() bool { return strings.Contains(l.stderr.String(), "episode 1 of ") })
+		l, run := c.measuring(t, node)
 		l.send(syscall.SIGINT)
 		o := l.end(t)
 		c.cameTo(t, o, run, spec.Inconclusive, 130, "it is told to end, and the record of what it has measured is fetched, for 1m0s at most", "interrupted after ")
@@ -340,9 +385,7 @@ var lives = []story{
 		if again := c.run(t, nil, "clean", "--run", run); again.code != 0 {
 			t.Errorf("clean ended in %d\n%s", again.code, again)
 		}
-		if now := c.standing(t, namespaces, "", name); now.UID() != theirs.UID() || now.Deleting() {
-			t.Errorf("somebody else's namespace is gone\n%s", o)
-		}
+		c.untouched(t, namespaces, theirs, o.String())
 		c.leavesNothing(t, run, o.String())
 	}},
 	{"one that nobody knows", func(t *testing.T, c *cluster, _ string) {

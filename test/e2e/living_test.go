@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -61,8 +62,14 @@ var withoutCache = []string{spec.KnobCacheSize + "=off"}
 // led starts a validation; it is dead when the test is over.
 func (c *cluster) led(t *testing.T, args ...string) *living {
 	t.Helper()
+	return c.ledWith(t, nil, args...)
+}
+
+// ledWith starts one with variables.
+func (c *cluster) ledWith(t *testing.T, env []string, args ...string) *living {
+	t.Helper()
 	l := &living{dir: filepath.Join(t.TempDir(), "run"), over: make(chan struct{})}
-	l.cmd = c.command(c.kubeconfig, withoutCache, append([]string{"validate", "--run", l.dir}, args...)...)
+	l.cmd = c.command(c.kubeconfig, slices.Concat(withoutCache, env), append([]string{"validate", "--run", l.dir}, args...)...)
 	l.cmd.Stdout, l.cmd.Stderr = &l.stdout, &l.stderr
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	l.began = time.Now()
@@ -161,15 +168,25 @@ func (c *cluster) standing(t *testing.T, r kube.Resource, namespace, name string
 	return o
 }
 
-// place makes an object for as long as the test lasts.
+// place makes an object of somebody else for as long as the test lasts.
 func (c *cluster) place(t *testing.T, r kube.Resource, o kube.Object) kube.Object {
 	t.Helper()
+	c.noteTheirs(r, o)
 	made, err := c.api.Create(t.Context(), r, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.strike(t, r, o.Namespace(), o.Name()) })
 	return made
+}
+
+// untouched wants an object of somebody else to be as it was made.
+func (c *cluster) untouched(t *testing.T, r kube.Resource, made kube.Object, after string) {
+	t.Helper()
+	now := c.standing(t, r, made.Namespace(), made.Name())
+	if now == nil || now.Deleting() || hashOf(t, now) != hashOf(t, made) {
+		t.Errorf("%s %s of somebody else was\n%v\nand is\n%v\n%s", r.Name, made.Name(), made, now, after)
+	}
 }
 
 // strike deletes an object at once, and waits until it is gone.

@@ -34,6 +34,7 @@ type Choice struct {
 type Chosen struct {
 	Node        string
 	Host        string // by which pods are pinned to it, where it is another name
+	Product     string // what GPUs it has; "": not known
 	Workers     int    // a free GPU each
 	GPUs        int    // free or not
 	By          string
@@ -156,7 +157,7 @@ func weigh(n *kube.GPUNode, w *Wish) (*Chosen, *Rejected) {
 		r.Full = true
 		return nil, r
 	}
-	return &Chosen{Node: n.Name, Host: n.Labels["kubernetes.io/hostname"], Workers: free, GPUs: gpus, By: by, Tolerations: tolerations, Held: held}, nil
+	return &Chosen{Node: n.Name, Product: n.Product(), Host: n.Labels["kubernetes.io/hostname"], Workers: free, GPUs: gpus, By: by, Tolerations: tolerations, Held: held}, nil
 }
 
 // handedOut says how the GPUs of a node are asked for and how many there are, or why they

@@ -70,14 +70,16 @@ func loadJob(s *Settings, pod fields) fields {
 }
 
 // offBusy is a pod of the load where it can be trusted to keep up: never on a node that
-// is too small or too busy, and off the nodes with GPUs where there are others. Upstream's
+// is too small or too busy, off the nodes with GPUs where there are others, and off the one
+// that is measured where that is not known of any. Upstream's
 // tolerates every taint; then it also lands on nodes that are kept for somebody else, or
 // are being drained. This one tolerates what the graph does and no more, so that the
 // graph's own node is left to it where there is no other.
 func offBusy(s *Settings, pod fields) fields {
-	near := fields{"preferredDuringSchedulingIgnoredDuringExecution": []any{fields{
-		"weight": int64(100), "preference": fields{"matchExpressions": []any{fields{"key": "nvidia.com/gpu.present", "operator": "DoesNotExist"}}},
-	}}}
+	near := fields{"preferredDuringSchedulingIgnoredDuringExecution": []any{
+		fields{"weight": int64(100), "preference": fields{"matchExpressions": []any{fields{"key": "nvidia.com/gpu.present", "operator": "DoesNotExist"}}}},
+		fields{"weight": int64(100), "preference": fields{"matchFields": []any{fields{"key": "metadata.name", "operator": "NotIn", "values": row(s.Node)}}}},
+	}}
 	var off []any
 	for _, node := range s.LoadOff {
 		off = append(off, fields{"key": "metadata.name", "operator": "NotIn", "values": row(node)}) // a field takes one value
