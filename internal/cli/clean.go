@@ -28,10 +28,12 @@ func newClean(a *app) *cobra.Command {
 		Short: "Remove what runs of validate have left on a cluster",
 		Long: `Finds what 'aicr validate' made on a cluster and did not remove, because it was killed,
 could not, or was told not to, and removes it: by label, and only what carries this
-program's. A run that is evidently alive is left alone, unless it is named.
+program's. A run that is evidently alive is left alone, and so is one of another team of
+which you may not find that out, unless it is named.
 
-Exit codes: 0 nothing is left; 2 bad usage, or no such cluster is known; 3 the cluster
-could not be asked, or something could not be removed; 130 interrupted.`,
+Exit codes: 0 nothing is left, but for what was left alone; 2 bad usage, or no such
+cluster is known; 3 the cluster could not be asked, or something could not be removed; 130
+interrupted.`,
 		Example: `  aicr clean --dry-run
   aicr clean
   aicr clean --run 20261116-015518-0123456789abcdef`,
@@ -55,13 +57,14 @@ type cleaned struct {
 	DryRun  bool            `json:"dryRun"`
 	Removed []graph.Removed `json:"removed"` // or would be
 	Left    []graph.Left    `json:"left"`
-	Alive   []spared        `json:"alive"` // runs that were left alone
+	Spared  []spared        `json:"spared"` // runs that were left alone
 }
 
-// spared is a run that is alive, and by what that is seen.
+// spared is a run that is alive, or of which that is not known, and what removes it all the
+// same.
 type spared struct {
-	Run string `json:"run"`
-	Why string `json:"why"`
+	graph.Spared
+	Command string `json:"command"`
 }
 
 func (a *app) clean(ctx context.Context, o *cleanOptions) error {
@@ -89,13 +92,15 @@ func (a *app) clean(ctx context.Context, o *cleanOptions) error {
 			a.detail("%s", waitingFor(text))
 		}
 	}}
-	alive := []spared{}
-	told.Spared = func(run, why string) { alive = append(alive, spared{run, why}) }
+	alone := []spared{}
+	told.Spared = func(s graph.Spared) {
+		alone = append(alone, spared{s, "aicr clean --run " + s.Run + foundBy(s.Namespace, o.cluster.kubeconfig, c.Context)})
+	}
 	removed, left, err := graph.Clean(ctx, c, o.namespace, id, o.dryRun, told)
-	if err != nil && len(removed)+len(left)+len(alive) == 0 { // it is not known what there is
+	if err != nil && len(removed)+len(left)+len(alone) == 0 { // it is not known what there is
 		return o.cluster.unasked(c, fmt.Errorf("cleaning: %w", err))
 	}
-	printed := a.printCleaned(&cleaned{Run: id, Alive: alive, DryRun: o.dryRun, Removed: append([]graph.Removed{}, removed...), Left: append([]graph.Left{}, left...)}, o.format)
+	printed := a.printCleaned(&cleaned{Run: id, Spared: alone, DryRun: o.dryRun, Removed: append([]graph.Removed{}, removed...), Left: append([]graph.Left{}, left...)}, o.format)
 	if err != nil {
 		err = o.cluster.unasked(c, fmt.Errorf("cleaning: %w", err))
 	}
@@ -123,8 +128,8 @@ func (a *app) printCleaned(c *cleaned, format string) error {
 		objects += " of " + layout.Plural(len(runs), "run")
 	}
 	switch {
-	case len(c.Removed)+len(c.Left) == 0 && len(c.Alive) > 0:
-		t.Line(0, "", fmt.Sprintf("nothing to remove; left alone, since alive: %s", layout.Plural(len(c.Alive), "run")))
+	case len(c.Removed)+len(c.Left) == 0 && len(c.Spared) > 0:
+		t.Line(0, "", "nothing to remove; left alone: "+layout.Plural(len(c.Spared), "run"))
 	case len(c.Removed)+len(c.Left) == 0 && c.Run != "":
 		t.Line(0, "", "nothing of run "+c.Run+" is on this cluster")
 	case len(c.Removed)+len(c.Left) == 0:
@@ -144,8 +149,12 @@ func (a *app) printCleaned(c *cleaned, format string) error {
 		for _, l := range c.Left {
 			rows = append(rows, layout.Row{Cells: []string{l.Run, l.Kind, strings.TrimPrefix(l.Namespace+"/"+l.Name, "/")}, Below: l.Why + "; " + l.Command})
 		}
-		for _, s := range c.Alive {
-			rows = append(rows, layout.Row{Cells: []string{s.Run, "alive", s.Why}, Below: "aicr clean --run " + s.Run + " removes it all the same"})
+		for _, s := range c.Spared {
+			row := layout.Row{Cells: []string{s.Run, "alive", s.Why}, Below: s.Command + " removes it all the same"}
+			if !s.Alive {
+				row.Cells[1], row.Below = "unknown", "if nobody does: "+s.Command
+			}
+			rows = append(rows, row)
 		}
 		if len(rows) > 0 {
 			t.Blank()

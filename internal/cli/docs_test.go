@@ -90,6 +90,33 @@ func TestTheSimulatorsPageHasEverything(t *testing.T) {
 	}
 }
 
+// A page that has the roles applied has them bound too, or says where that is: a role that
+// nobody is bound to gives nothing.
+func TestARoleThatIsAppliedInTheDocsIsBound(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied := 0
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "aicr validate --rbac | kubectl apply") {
+			continue
+		}
+		applied++
+		bound := strings.Contains(string(text), "create clusterrolebinding aicr-validate") && strings.Contains(string(text), "create rolebinding aicr-validate")
+		if !bound && !strings.Contains(string(text), "security.md#give-the-rights-and-take-them-back") {
+			t.Errorf("%s has roles applied, and does not say how they are bound", page)
+		}
+	}
+	if applied < 3 {
+		t.Errorf("only %d pages were found: are they looked for in the right way?", applied)
+	}
+}
+
 // callsIn finds the calls of aicr in the code blocks of a page.
 func callsIn(text string) (calls [][]string) {
 	blocks := strings.Split(strings.ReplaceAll(text, "\\\n", " "), "```")

@@ -246,6 +246,7 @@ func (w *jobWorld) start(program string, args ...string) *exec.Cmd {
 	name, value := raceSettings()
 	cmd.Env = append(os.Environ(), append(w.vars, name+"="+value)...)
 	cmd.Stdout, cmd.Stderr = &lockedWriter{w: &w.out}, &lockedWriter{w: &w.said}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // or all of its processes would be this one as well
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
@@ -266,6 +267,17 @@ func (w *jobWorld) until(what string, so func() bool) {
 func (w *jobWorld) has(name string) bool {
 	_, err := os.Stat(w.path(name))
 	return err == nil
+}
+
+// loads says that an episode has begun, by the termination message; one that is being
+// written says nothing.
+func (w *jobWorld) loads() bool {
+	data, err := os.ReadFile(w.path("message"))
+	if err != nil {
+		return false
+	}
+	m, err := graph.ParseLoadMessage(data)
+	return err == nil && strings.HasPrefix(m.Stage, "episode")
 }
 
 func (w *jobWorld) message() *graph.LoadMessage {
@@ -414,13 +426,20 @@ func TestALoadsJobGoesOnWithTheRunAndLeavesItsResultEverywhere(t *testing.T) {
 	}
 }
 
+// A kubelet tells the first process of a container to end. Others tell all of them.
 func TestALoadThatIsToldToEndKeepsAndTellsWhatItHas(t *testing.T) {
+	for name, who := range map[string]int{"its first process": 1, "all of its processes": -1} {
+		t.Run(name, func(t *testing.T) { toldToEnd(t, who) })
+	}
+}
+
+func toldToEnd(t *testing.T, who int) {
 	w := newJobWorld(t, func(p *spec.Plan) {
 		p.Point.Requests, p.Point.DurationS = 0, 120
 	})
 	cmd := w.start("aicr")
-	w.until("load", func() bool { return w.has("message") && strings.HasPrefix(w.message().Stage, "episode") })
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	w.until("load", w.loads)
+	if err := syscall.Kill(who*cmd.Process.Pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	w.until("a result", func() bool { return w.has("results/finished") })
@@ -498,7 +517,7 @@ func TestACrashIsToldInWordsAndIsNoSkip(t *testing.T) {
 	}{
 		"a panic": {"aicr-crashes", func(*jobWorld) {}, "the program itself has crashed: panic: index out of range [7] with length 5"},
 		"killed by the kernel": {"aicr", func(w *jobWorld) {
-			w.until("load", func() bool { return w.has("message") && strings.HasPrefix(w.message().Stage, "episode") })
+			w.until("load", w.loads)
 			w.killInner()
 		}, "the process that loads was killed"},
 	} {

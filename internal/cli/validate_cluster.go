@@ -244,7 +244,7 @@ func refusals(all []graph.Refusal) error {
 	return errors.Join(wrong...)
 }
 
-const rightsHint = "'aicr validate --rbac' prints the roles that a run needs"
+const rightsHint = "'aicr validate --rbac' prints the roles that a run needs, for an administrator to apply and to bind to you"
 
 // worded makes a Problem of what cannot be had.
 func worded(err error) error {

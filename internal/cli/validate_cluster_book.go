@@ -23,7 +23,8 @@ type clusterBook struct {
 	dir    string
 	record *recorder
 	spool  *os.File
-	goesOn bool // the run does, on the cluster: what it was judged by is not all of it
+	mask   *graph.Mask // of the token, which a server may have repeated to the load
+	goesOn bool        // the run does, on the cluster: what it was judged by is not all of it
 }
 
 const (
@@ -86,6 +87,20 @@ func (b *clusterBook) Episode(e *spec.EpisodeRecord) error {
 	return b.record.Episode(e)
 }
 
+// Episodes is how many there are, without the look at half the load.
+func (b *clusterBook) Episodes() (n int, err error) {
+	run, err := spec.ReadRun(os.DirFS(b.dir))
+	if err != nil {
+		return 0, badRecord(b.dir, err)
+	}
+	for _, number := range run.Numbers() {
+		if number > 0 {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // Spool is an empty file that a record is fetched into.
 func (b *clusterBook) Spool() (graph.Spool, error) {
 	if b.spool != nil {
@@ -109,7 +124,7 @@ func (b *clusterBook) Adopt(archive io.Reader) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			return err
 		}
-		return writeWhole(path, func(w io.Writer) error { _, err := io.Copy(w, r); return err })
+		return writeWhole(path, func(w io.Writer) error { _, err := io.Copy(w, b.mask.File(name, r)); return err })
 	})
 	if err != nil {
 		return unwritten(err)

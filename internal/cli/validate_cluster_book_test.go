@@ -2,8 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -180,6 +183,73 @@ func TestARunIsGoneOnWithAfterHalfALine(t *testing.T) {
 	if got := readFile(t, b.dir, eventsFile); !bytes.HasPrefix(got, whole) || bytes.Count(got[len(whole):], []byte("\n")) != 1 || !bytes.Contains(got[len(whole):], []byte("afterwards")) {
 		t.Errorf("after it: %s", got[len(whole):])
 	}
+}
+
+// A server may repeat the token to the load, which does not know it. The command does.
+func TestATokenInARecordIsNotTakenIn(t *testing.T) {
+	t.Parallel()
+	const token = "mirrorQxZvWkRtYpLm"
+	pod, record, _ := loadRecord(t)
+	rewrite := func(name, from, to string) {
+		path := filepath.Join(pod, name)
+		data := bytes.Replace(unpacked(t, path), []byte(from), []byte(to), 1)
+		if !bytes.Contains(data, []byte(token)) {
+			t.Fatalf("%s has no %s", name, from)
+		}
+		if strings.HasSuffix(name, ".gz") {
+			var packed bytes.Buffer
+			w := gzip.NewWriter(&packed)
+			_, _ = w.Write(data)
+			_ = w.Close() // it is in memory
+			data = packed.Bytes()
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rewrite(filepath.Join(episodesDir, "001", "requests.jsonl.gz"), `"class":"ok"`, `"class":"ok","detail":"refused: `+token+`"`)
+	rewrite(eventsFile, "}\n", "}\n"+`{"t":0,"kind":"log","text":"refused: `+token+`"}`+"\n")
+	var archive bytes.Buffer
+	if err := graph.WriteArchive(&archive, os.DirFS(pod)); err != nil {
+		t.Fatal(err)
+	}
+	b := bookOf(t, keptOf(record))
+	b.mask = graph.NewMask(token)
+	if err := b.Adopt(&archive); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, b)
+	said := 0
+	err := filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data := unpacked(t, path)
+		if bytes.Contains(data, []byte(token)) {
+			t.Errorf("the token is in %s", path)
+		}
+		said += bytes.Count(data, []byte("refused: ***"))
+		return nil
+	})
+	if err != nil || said != 2 {
+		t.Errorf("%d of the two lines are there: %v", said, err)
+	}
+}
+
+// unpacked is the content of a file.
+func unpacked(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err == nil && strings.HasSuffix(path, ".gz") {
+		var r *gzip.Reader
+		if r, err = gzip.NewReader(bytes.NewReader(data)); err == nil {
+			data, err = io.ReadAll(r)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // The compact copy is no record: it stands beside the run, and its verdict is not the

@@ -155,10 +155,12 @@ func (j *validateJob) lead(ctx context.Context, book *clusterBook, kept *graph.K
 	a := j.app
 	view := a.showRun(kept.Plan)
 	defer func() { view.close() }()
-	token, _ := a.env.LookupEnv(spec.KnobToken)
-	r := &graph.Run{API: j.cluster, Kept: kept, Secret: graph.Secret(token), Book: book, Now: a.env.Now, Hear: view.hear,
+	word, _ := a.env.LookupEnv(spec.KnobToken)
+	token := graph.Secret(word)
+	book.mask = graph.NewMask(token)
+	r := &graph.Run{API: j.cluster, Kept: kept, Secret: token, Book: book, Now: a.env.Now, Hear: view.hear,
 		Told:  graph.Told{Say: func(text string) { a.say("%s", text) }, Waiting: func(text string) { view.Waiting(text) }},
-		Begun: func() { a.leave(kept, j.cleanCommand(kept)) }}
+		Begun: func() { a.leave(kept, j.cleanCommand(kept)) }, Attach: j.attachCommand(kept)}
 	var verdict error
 	r.Judged = func(end *graph.End) {
 		view.close()
@@ -201,17 +203,30 @@ func (j *validateJob) attachCommand(kept *graph.Kept) string {
 	return "aicr validate --attach " + kept.Run.ID + j.whereIs(kept)
 }
 
-// whereIs are the flags by which a run is found again: its namespace, where it is not the
-// usual one, and its cluster, as it was named here.
-func (j *validateJob) whereIs(kept *graph.Kept) (flags string) {
-	if kept.Settings != nil && kept.Settings.Namespace != defaultNamespace {
-		flags += " --namespace " + kept.Settings.Namespace
+// whereIs are the flags by which a run is found again from here: who attaches to it may
+// call its cluster by another name than who began it.
+func (j *validateJob) whereIs(kept *graph.Kept) string {
+	name, namespace := kept.Run.Target.Context, ""
+	if j.cluster != nil {
+		name = j.cluster.Context
 	}
-	if file := j.options.on.cluster.kubeconfig; file != "" {
-		flags += " --kubeconfig " + layout.Quoted(file)
+	if kept.Settings != nil {
+		namespace = kept.Settings.Namespace
 	}
-	if name := kept.Run.Target.Context; name != "" && name != kube.InCluster {
-		flags += " --context " + layout.Quoted(name)
+	return foundBy(namespace, j.options.on.cluster.kubeconfig, name)
+}
+
+// foundBy are the flags by which a run is found: its namespace, where it is not the usual
+// one, and its cluster, as it was named here.
+func foundBy(namespace, kubeconfig, context string) (flags string) {
+	if namespace != "" && namespace != defaultNamespace {
+		flags += " --namespace " + namespace
+	}
+	if kubeconfig != "" {
+		flags += " --kubeconfig " + layout.Quoted(kubeconfig)
+	}
+	if context != "" && context != kube.InCluster {
+		flags += " --context " + layout.Quoted(context)
 	}
 	return flags
 }
@@ -268,7 +283,11 @@ func (j *validateJob) tellEnd(ctx context.Context, book *clusterBook, end *graph
 		a.say("left on the cluster, as asked: run %s; to remove it: %s", run.ID, j.cleanCommand(kept))
 	}
 	if end.Waits {
-		a.say("the load's record could not be kept here, and is still in its pod: make room, then: %s; to give it up: %s", j.attachCommand(kept), j.cleanCommand(kept))
+		why := "could not be kept here, and is still in its pod: make room, then"
+		if _, ok := errors.AsType[*graph.UnfetchedError](failed); ok {
+			why = "is still in its pod: mend what is between, or attach from elsewhere"
+		}
+		a.say("the load's record %s: %s; to give it up: %s", why, j.attachCommand(kept), j.cleanCommand(kept))
 	}
 	for _, l := range end.Left {
 		also = append(also, &Problem{Code: Passed, Cause: fmt.Errorf("%s %s is left on the cluster: %s", l.Kind, strings.TrimPrefix(l.Namespace+"/"+l.Name, "/"), l.Why), Hint: l.Command})
@@ -280,6 +299,9 @@ func (j *validateJob) tellEnd(ctx context.Context, book *clusterBook, end *graph
 		}
 		if foreign, ok := errors.AsType[*graph.ForeignError](failed); ok {
 			hint = "rename or remove it: nothing of " + foreign.Name + " was touched"
+		}
+		if _, ok := errors.AsType[*graph.RemovedError](failed); ok {
+			hint = "somebody else has, by hand or with 'aicr clean --run': nothing is known of the deployment, so validate again"
 		}
 		if _, ok := errors.AsType[*graph.EndedElsewhere](failed); ok {
 			hint = "its verdict is where that command was"
@@ -410,6 +432,9 @@ func (a *app) attach(ctx context.Context, o *validateOptions) error {
 	if age := a.env.Now().Sub(kept.Alive); age >= 0 && age < graph.AliveFor {
 		a.say("a command led this run %s ago; if it still does, end one of the two", age.Round(time.Second))
 	}
+	if err := a.tokenOf(ctx, j, kept); err != nil {
+		return err
+	}
 	kept.Settings.NoCleanup = kept.Settings.NoCleanup || o.on.noCleanup
 	j.plan, j.origin = kept.Plan, kept.Run.Target
 	book, err := a.attachedBook(dir, o.run, kept)
@@ -419,6 +444,22 @@ func (a *app) attach(ctx context.Context, o *validateOptions) error {
 	a.say("run %s, begun %s on node %s, at stage %s", id, kept.Run.Start, kept.Settings.Node, kept.Stage)
 	_, err = j.lead(ctx, book, kept, true)
 	return err
+}
+
+// tokenOf finds out whether a run can be gone on with without a token, before anything of
+// it is touched: it can be attached to again, with one.
+func (a *app) tokenOf(ctx context.Context, j *validateJob, kept *graph.Kept) error {
+	if token, _ := a.env.LookupEnv(spec.KnobToken); token != "" {
+		return nil
+	}
+	needs, err := kept.NeedsToken(ctx, j.cluster)
+	if err != nil {
+		return j.options.on.cluster.unasked(j.cluster, err)
+	}
+	if needs {
+		return misuse("set it and attach again, or remove the run: "+j.cleanCommand(kept), "run %s: %w", kept.Run.ID, graph.ErrNoToken)
+	}
+	return nil
 }
 
 // attachedTo finds out which run is meant: its folder, or its id.

@@ -146,7 +146,7 @@ func TestWhatCleanHasFound(t *testing.T) {
 	}{
 		"nothing":        {cleaned{}, "nothing of any run is on this cluster"},
 		"nothing of one": {cleaned{Run: run}, "nothing of run " + run + " is on this cluster"},
-		"one that lives": {cleaned{Alive: []spared{{run, "its load is running"}}}, "nothing to remove; left alone, since alive: 1 run"},
+		"one that lives": {cleaned{Spared: []spared{{graph.Spared{Run: run, Alive: true, Why: "its load is running"}, ""}}}, "nothing to remove; left alone: 1 run"},
 		"some":           {cleaned{Removed: []graph.Removed{{Run: run, Kind: "Job", Name: "a"}, {Run: run, Kind: "Namespace", Name: "b"}}}, "2 objects of 1 run removed"},
 		"of no run":      {cleaned{DryRun: true, Removed: []graph.Removed{{Kind: "Namespace", Name: "b"}}}, "1 object would be removed"},
 	} {

@@ -222,6 +222,8 @@ func remedy(d *digest) string {
 // heldBack is why a run that looks well is not called so.
 func (ev *Evidence) heldBack() string {
 	switch {
+	case ev.unseen() != "":
+		return ev.unseen()
 	case ev.gap():
 		return "too much of the workers' telemetry is missing, or is not what the client saw"
 	case ev.pages() > 0:
@@ -240,6 +242,15 @@ func (ev *Evidence) heldBack() string {
 		return "there is nothing to hold throughput against: give a recipe with a floor or a reference (aicr knee --write FILE makes one)"
 	}
 	return ""
+}
+
+// unseen says that it is not known whether workers have ended: one that is started anew
+// leaves no other trace, so that nothing is known of it by the episodes.
+func (ev *Evidence) unseen() string {
+	if ev.start.unseen == nil {
+		return ""
+	}
+	return "whether workers ended under load is not known: " + shorten(ev.start.unseen.Text)
 }
 
 // pages is how many workers were looked at, where that is too few and nobody else
@@ -411,6 +422,10 @@ func (ev *Evidence) integrity() spec.Ledger {
 	if ev.gap() {
 		l.State = spec.Inconclusive
 		parts = append(parts, "too much telemetry is missing or disputed")
+	}
+	if why := ev.unseen(); why != "" {
+		l.State = spec.Inconclusive
+		parts = append(parts, why)
 	}
 	l.Reason = strings.Join(parts, ", ")
 	return l

@@ -60,17 +60,22 @@ func ledgerOf(id string) string {
 func findings(ev *Evidence) []spec.Finding {
 	all := []spec.Finding{}
 	for _, d := range diagnoses() {
-		for _, f := range d.look(ev) {
-			f.ID = d.id
-			f.Workers = orderly(f.Workers)
-			if f.Evidence == nil {
-				f.Evidence = []string{}
-			}
-			if f.Advice == nil {
-				f.Advice = []string{}
-			}
-			all = append(all, f)
+		all = append(all, d.find(ev)...)
+	}
+	return all
+}
+
+func (d *diagnosis) find(ev *Evidence) (all []spec.Finding) {
+	for _, f := range d.look(ev) {
+		f.ID = d.id
+		f.Workers = orderly(f.Workers)
+		if f.Evidence == nil {
+			f.Evidence = []string{}
 		}
+		if f.Advice == nil {
+			f.Advice = []string{}
+		}
+		all = append(all, f)
 	}
 	return all
 }

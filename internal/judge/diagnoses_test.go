@@ -274,6 +274,8 @@ func diagnosisCases() map[string]diagnosisCase {
 		"a worker ends under load": {events: []spec.Event{podEvent("2", spec.PodEnded, "container main ended 3 times under load")}, episodes: well, verdict: spec.Fail,
 			want: []string{"fail worker/absent 2"}, words: []string{"worker 2 ended during the run", "worker 2: container main ended 3 times under load"}},
 		"ended: a pod that is no worker": {events: []spec.Event{podEvent("", spec.PodEnded, "x")}, episodes: well, verdict: spec.Pass},
+		"ended: nobody could see": {events: []spec.Event{podEvent("", spec.PodsUnseen, "no answer for 3m0s")}, episodes: well, verdict: spec.Inconclusive,
+			words: []string{"whether workers ended under load is not known: no answer for 3m0s"}},
 		"pods crash, and their last words are known": {events: []spec.Event{podEvent("1", "CrashLoopBackOff", "ended twice"), podEvent("2", "CrashLoopBackOff", "ended twice"), saidLast("1", "first"),
 			saidLast("1", "second"), saidLast("1", "3"), saidLast("1", "4"), saidLast("1", "5"), saidLast("1", "KeyError: model"), saidLast("2", "not of this one"), neverServes(3)}, verdict: spec.Fail,
 			want: []string{"fail cluster/pods-failed 1,2"}, words: []string{"log of pod-1: second\n", "log of pod-1: KeyError: model\n"}},

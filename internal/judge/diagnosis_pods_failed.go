@@ -25,7 +25,7 @@ func podCauses() []podCause {
 		{[]string{"InvalidImageName"}, "an image's name cannot be read, so that nothing is pulled",
 			[]string{"look at AICR_VALIDATOR_IMAGE_REGISTRY, AICR_VALIDATOR_IMAGE_TAG and --image: `aicr versions` lists what is pulled"}},
 		{[]string{"ErrImagePull", "ImagePullBackOff"}, "an image cannot be pulled",
-			[]string{"is the name right, and does the registry let this cluster in? `aicr versions` lists what is pulled", "name the registry's secret with --image-pull-secret, a mirror with AICR_VALIDATOR_IMAGE_REGISTRY, or the image of this program with --image"}},
+			[]string{"is the name right, and does the registry let this cluster in? `aicr versions` lists what is pulled", "name the registry's secret with --image-pull-secret, a mirror with AICR_VALIDATOR_IMAGE_REGISTRY, or the image of this program with --image, which `make image` builds and you push"}},
 		{[]string{"NotTheLoad"}, "the image does not run as the load",
 			[]string{"is it this program's, of this version and for the node's processor? --image names it, and `make image` builds it", "`aicr versions` lists what is pulled, AIPerf's too"}},
 		{[]string{"PopulateFailed"}, "the model could not be fetched into its volume",

@@ -30,6 +30,8 @@ type Evidence struct {
 	overall     figure // tokens/s, over the episodes
 	shares      map[string][]float64
 	starved     map[string]int // episodes in which the router gave a worker next to nothing
+
+	elsewhere bool // it was loaded, and judged, and the episodes are not here
 }
 
 // start is what was seen before any load.
@@ -43,6 +45,7 @@ type start struct {
 	answers            []spec.Event     // of workers
 	notServed          *spec.Event
 	pods               []spec.Event
+	unseen             *spec.Event // nobody could find out whether workers have ended
 	logs               []spec.Event
 	interrupted, ended bool
 	broken             *spec.Event // the instrument itself broke off, and says why
@@ -73,6 +76,9 @@ func startOf(events []spec.Event) start {
 			s.notServed = e
 		case spec.EventPod:
 			s.pods = append(s.pods, *e)
+			if e.Reason == spec.PodsUnseen {
+				s.unseen = e
+			}
 		case spec.EventLog:
 			s.logs = append(s.logs, *e)
 		case spec.EventInterrupt:
@@ -283,7 +289,9 @@ func (ev *Evidence) looked() []*digest {
 	return append(all, ev.invalid...)
 }
 
-func (ev *Evidence) loaded() bool { return len(ev.episodes)+len(ev.invalid) > 0 || ev.half != nil }
+func (ev *Evidence) loaded() bool {
+	return len(ev.episodes)+len(ev.invalid) > 0 || ev.half != nil || ev.elsewhere
+}
 
 // stallCount counts stalls by worker; "" is the fleet.
 func (ev *Evidence) stallCount() map[string]int {

@@ -264,6 +264,10 @@ const (
 // or not it was started anew; Count is how often.
 const PodEnded = "Ended"
 
+// PodsUnseen is the reason of the EventPod that stands where it could not be found out
+// whether workers have ended: that none did is not known then.
+const PodsUnseen = "Unseen"
+
 // Event is a line of events.jsonl: what happened, besides load.
 type Event struct {
 	T       float64  `json:"t"` // seconds since the run's start

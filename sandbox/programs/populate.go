@@ -36,6 +36,8 @@ func populate(ctx context.Context, c *Call) int {
 		}
 	}
 	if _, ok := p.fault("populate-fail"); ok {
+		// As one does whose debugging somebody has left on.
+		fmt.Fprintf(c.Stderr, "DEBUG signed in to the mirror as %s\n", c.Getenv("HF_TOKEN"))
 		fmt.Fprintln(c.Stderr, "huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error. Repository Not Found for url")
 		return 1
 	}

@@ -429,7 +429,7 @@ func (c *cluster) cleanAsTold(t *testing.T, o *outcome, run string) {
 	if len(c.objectsOf(t, run)) == 0 {
 		t.Errorf("nothing is left\n%s", o)
 	}
-	if alone := c.run(t, nil, "clean"); alone.code != 0 || !strings.Contains(alone.stdout, "left alone, since alive") || !strings.Contains(alone.stdout, run+"  alive") {
+	if alone := c.run(t, nil, "clean"); alone.code != 0 || !strings.Contains(alone.stdout, "left alone: ") || !strings.Contains(alone.stdout, run+"  alive") {
 		t.Errorf("a run that may be alive is not left alone\n%s", alone)
 	}
 	dry := c.run(t, nil, append(strings.Fields(m[1]), "--dry-run")...)

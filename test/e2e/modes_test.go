@@ -96,6 +96,59 @@ func TestOtherWaysToDeployAndToLoad(t *testing.T) {
 	})
 }
 
+// TestAIPerfWaitsForAFirstAnswer has AIPerf load what is cold, what never answers, and what
+// dies before it has answered: it is not begun before there is an answer, and what is wrong
+// by then is found as where this program loads itself.
+func TestAIPerfWaitsForAFirstAnswer(t *testing.T) {
+	t.Parallel()
+	if venv == "" {
+		notRun(t, "AIPerf waits for a first answer")
+		t.Skip("there is no AIPerf")
+	}
+	c := startCluster(t, `
+nodes:
+  - {name: gpu-0, gpus: 2}
+  - {name: gpu-1, gpus: 2}
+  - {name: gpu-2, gpus: 2}
+  - {name: cpu-0, gpus: 0, cpu: "16"}
+aicr: PROGRAM
+venv: "VENV"
+`)
+	before := c.asItIs(t)
+	byAIPerf := []string{"--engine", "aiperf", "--profile", "classic"}
+	var all sync.WaitGroup
+	all.Go(func() {
+		t.Run("that is cold", func(t *testing.T) {
+			c.annotate(t, "gpu-0", map[string]string{scenarioAnnotation: played("kind: cold-start, takes: 42s")})
+			env := append([]string{spec.KnobMinRequests + "=48", spec.KnobRequests + "=1"}, withoutCache...)
+			o := c.validate(t, env, append([]string{"--recipe", "testdata/unhurried-recipe.yaml", "--node", "gpu-0", "--prompt-output-tokens-mean", "16"}, byAIPerf...)...)
+			o.passed(t)
+			if first := o.firstAnswer(t); first.Seconds == nil || *first.Seconds < 42 || *first.Tokens < 1 {
+				t.Errorf("the first answer is told as %+v\n%s", first, o)
+			}
+			if !strings.Contains(o.stderr, "load: waiting for the first answer") || !strings.Contains(o.stderr, "load: the first answer took ") {
+				t.Errorf("it is not told what is waited for\n%s", o)
+			}
+		})
+	})
+	all.Go(func() {
+		t.Run("that never answers", func(t *testing.T) {
+			c.fails(t, "gpu-1", &failure{faults: "no-answer", env: append([]string{spec.KnobHealthTimeout + "=15s"}, withoutCache...), args: byAIPerf,
+				verdict: spec.Fail, code: 1, finding: "start/timeout", says: []string{"never served", "not ready to serve"},
+				index: "never served", kept: []string{"pod-*frontend*.yaml", "job-load.yaml", "pod-aicr-load-*.yaml", "log-aicr-load-*-aiperf.txt"}})
+		})
+	})
+	all.Go(func() {
+		t.Run("that is killed before it has answered", func(t *testing.T) {
+			c.fails(t, "gpu-2", &failure{faults: "no-answer,oom=7s", env: withoutCache, args: byAIPerf,
+				verdict: spec.Fail, code: 1, finding: "cluster/pods-failed", worker: true, says: []string{"killed for its memory", "OOMKilled"},
+				index: "OOMKilled", kept: []string{"job-load.yaml", "pod-aicr-load-*.yaml"}})
+		})
+	})
+	all.Wait()
+	c.settled(t, before)
+}
+
 // TestAnOlderAPIAndTheRealDynamo deploys in the older version of the graph's API, as that
 // is all there is; and what serves is Dynamo itself with its mocker, where there is a
 // Python for it.

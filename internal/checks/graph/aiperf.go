@@ -206,6 +206,13 @@ func (r *AIPerfResult) Episode(point spec.OperatingPoint, start time.Time) *spec
 // and that it ended badly is told in words.
 func (f *follower) concludeAIPerf(l *loadSeen, out *Outcome, log []byte) error {
 	code, ended := l.container().Int("state", "terminated", "exitCode")
+	f.mu.Lock()
+	out.Answer, out.Began = f.answer.events(ServiceURL(f.s)), f.startOf(l)
+	f.mu.Unlock()
+	if neverAnswered(out.Answer) {
+		out.By = ByAIPerf
+		return nil
+	}
 	if !ended || code != 0 {
 		out.explain(l)
 		if ended && (out.Reason == "Exit" || out.Reason == "Killed") && !l.neverRan() {
@@ -223,7 +230,7 @@ func (f *follower) concludeAIPerf(l *loadSeen, out *Outcome, log []byte) error {
 		out.Reason, out.Why = "NoResult", fmt.Sprintf("AIPerf served nothing: all %d requests failed", result.Failed)
 		return nil
 	}
-	out.By, out.Episode = ByAIPerf, result.Episode(f.s.aiperfPoint(), f.startOf(l))
+	out.By, out.Episode = ByAIPerf, result.Episode(f.s.aiperfPoint(), out.Began)
 	return nil
 }
 
@@ -234,6 +241,8 @@ func aiperfEnd(code int) string {
 		return "AIPerf was killed (exit code 137): its memory was used up, or its node ended it"
 	case 127:
 		return "AIPerf is not in its image (exit code 127)"
+	case noAnswer:
+		return fmt.Sprintf("nothing answered, so that AIPerf was not begun (exit code %d), and the log that says why could not be read", noAnswer)
 	case 2:
 		return "AIPerf did not take its arguments (exit code 2): its command line may have changed between versions"
 	}

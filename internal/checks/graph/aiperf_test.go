@@ -159,6 +159,7 @@ func TestHowAIPerfEndsIsToldInWords(t *testing.T) {
 		"killed":                  {aiperf(137, "Error"), nil, "", "killed (exit code 137)"},
 		"out of memory":           {aiperf(137, "OOMKilled"), nil, "", "killed for its memory"},
 		"not in its image":        {aiperf(127, "Error"), nil, "", "not in its image"},
+		"an answer's log is lost": {aiperf(noAnswer, "Error"), nil, "", "nothing answered, so that AIPerf was not begun (exit code 69)"},
 		"a flag that is gone":     {aiperf(2, "Error"), []string{"Usage: aiperf", "│ Unknown option: --model │"}, "", "did not take its arguments (exit code 2): its command line may have changed between versions: Unknown option: --model"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,5 +25,5 @@ type Told struct {
 	Say     func(text string)      // a line that stays
 	Waiting func(text string)      // what is waited for right now; "": nothing any more
 	Event   func(spec.Event) error // for the record; T is filled in by who keeps it
-	Spared  func(run, why string)  // a run that is left alone, since it is alive; nil: it is said
+	Spared  func(Spared)           // a run that Clean leaves alone; nil: it is said
 }

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,8 +41,9 @@ func imageNotPulled(s *Scene) (all []Cause) {
 				reason = "ErrImagePull"
 			}
 			all = append(all, Cause{Reason: reason, Source: pod.Name(), Worker: workerName(pod), After: after,
-				Text:   sentence(imageOf(pod, c.Text("name"))+": "+said, 400),
-				Advice: append([]string{"is the image's name right, and may the node pull it? `kubectl describe pod " + pod.Name() + " -n " + pod.Namespace() + "`"}, pullSecretAdvice(pod)...)})
+				Text: sentence(imageOf(pod, c.Text("name"))+": "+said, 400),
+				Advice: slices.Concat([]string{"is the image's name right, and may the node pull it? `kubectl describe pod " + pod.Name() + " -n " + pod.Namespace() + "`"},
+					ownImageAdvice(pod, c.Text("name")), pullSecretAdvice(pod))})
 		}
 	}
 	return all
@@ -66,11 +68,25 @@ func (s *Scene) pullError(pod kube.Object, container, message string) string {
 	return message
 }
 
+// ownImageAdvice speaks of this program's own image, which nobody publishes: the one that
+// is taken without --image is in no registry.
+func ownImageAdvice(pod kube.Object, container string) []string {
+	if !isOfLoad(pod) || container != LoadContainer {
+		return nil
+	}
+	return []string{"it is the image of this program: `make image` builds it; push it where the nodes can pull it, and name it with --image"}
+}
+
 // pullSecretAdvice speaks of the Secrets that a pod is pulled with. A node that does not
-// find them pulls without, and says so nowhere but in an event.
+// find them pulls without, and says so nowhere but in an event. A namespace that a run has
+// made goes when no run is in it, with what somebody has put there.
 func pullSecretAdvice(pod kube.Object) (all []string) {
+	own := ""
+	if isOfLoad(pod) {
+		own = "; make the namespace yourself before that, so that no run deletes it"
+	}
 	for _, secret := range pod.List("spec", "imagePullSecrets") {
-		all = append(all, "Secret "+secret.Text("name")+" has to be in namespace "+pod.Namespace()+", and is not put there by this program: see docs/security.md")
+		all = append(all, "Secret "+secret.Text("name")+" has to be in namespace "+pod.Namespace()+", and is not put there by this program"+own+": see docs/security.md")
 	}
 	return all
 }

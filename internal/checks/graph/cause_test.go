@@ -336,6 +336,33 @@ func TestACauseSettlesWhenItHasLastedWithoutABreak(t *testing.T) {
 	}
 }
 
+// The image of this program is in no registry until somebody pushes it, and the Secret that
+// it is pulled with is in a namespace that a run may have made.
+func TestWhoCannotPullTheLoadIsToldWhatToDo(t *testing.T) {
+	for name, c := range map[string]struct {
+		part, container string
+		image, space    bool
+	}{
+		"the load":    {PartLoad, LoadContainer, true, true},
+		"its trial":   {PartTrial, LoadContainer, true, true},
+		"AIPerf":      {PartLoad, AIPerfContainer, false, true},
+		"what serves": {PartGraph, "main", false, false},
+	} {
+		pod := kube.Object{"metadata": fields{"name": "x", "namespace": "n", "labels": words(Labels(memoryRun, c.part))},
+			"spec":   fields{"imagePullSecrets": []any{fields{"name": "mirror"}}},
+			"status": fields{"containerStatuses": []any{fields{"name": c.container, "state": fields{"waiting": fields{"reason": "ErrImagePull", "message": "not found"}}}}}}
+		all := imageNotPulled(&Scene{Pods: []kube.Object{pod}})
+		if len(all) != 1 {
+			t.Fatal(name, all)
+		}
+		advice := strings.Join(all[0].Advice, "\n")
+		if strings.Contains(advice, "`make image` builds it; push it where the nodes can pull it, and name it with --image") != c.image ||
+			strings.Contains(advice, "make the namespace yourself before that, so that no run deletes it") != c.space {
+			t.Errorf("%s: %s", name, advice)
+		}
+	}
+}
+
 // A node that does not find the Secret pulls without it, and the error is the registry's.
 func TestAPodThatNamesAPullSecretIsToldWhereThatHasToBe(t *testing.T) {
 	for names, want := range map[bool]int{true: 2, false: 1} {

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,9 +12,12 @@ import (
 )
 
 // AnnotationAlive is refreshed on a run's kept ConfigMap while a command leads the run:
-// the time in RFC 3339. One younger than AliveFor is alive.
+// the time in RFC 3339. One younger than AliveFor is alive. AnnotationHome is on what a run
+// has made in no namespace, and is the one that this ConfigMap is in: who may not look into
+// all of them looks there.
 const (
 	AnnotationAlive = "aicr.run/alive"
+	AnnotationHome  = "aicr.run/namespace"
 	AliveFor        = 2 * time.Minute
 )
 
@@ -26,12 +30,13 @@ type Removed struct {
 }
 
 // Clean removes what runs have left, by label; that of one run, where one is named. A run
-// that is evidently alive is left alone, unless it is the one that was named. With dryRun
-// it goes the same way and touches nothing: all that it would delete is taken for gone. Who
-// may not look into all namespaces looks into usual, that of the validations, and where else
-// it is known that one was.
+// that is evidently alive is left alone, and so is one of which that could not be found out,
+// unless it is the one that was named. With dryRun it goes the same way and touches nothing:
+// all that it would delete is taken for gone. Who may not look into all namespaces looks
+// into usual, that of the validations, and where else it is known that one was.
 func Clean(ctx context.Context, api API, usual, run string, dryRun bool, told Told) ([]Removed, []Left, error) {
-	found, shared, err := findRuns(ctx, api, usual, run, told)
+	look := &lookout{api: api, usual: usual, closed: map[string]bool{}}
+	found, shared, err := findRuns(ctx, look, run, told)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -41,21 +46,30 @@ func Clean(ctx context.Context, api API, usual, run string, dryRun bool, told To
 	if dryRun {
 		dry = map[string]bool{}
 	}
+	holds := map[string]string{}
+	for _, f := range found {
+		if secret := f.pulls(); secret != "" {
+			holds[f.kept.Namespace()] = secret
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(found)) {
 		f := found[id]
-		if why := f.alive(time.Now()); why != "" && run == "" {
-			told.spares(id, why)
+		if spare := f.spared(look, time.Now()); spare != nil && run == "" {
+			told.spares(*spare)
 			continue
 		}
-		r := &remover{api: api, told: told, run: id, names: NamesOf(id), dry: dry}
+		r := &remover{api: api, told: told, run: id, names: NamesOf(id), holds: holds, dry: dry}
 		r.graph(ctx)
-		for _, namespace := range f.namespaces() {
+		for _, namespace := range f.namespaces(look) {
 			r.load(ctx, namespace)
 		}
 		removed, left = append(removed, r.removed...), append(left, r.left...)
 	}
-	r := &remover{api: api, told: told, dry: dry}
+	r := &remover{api: api, told: told, last: true, holds: holds, dry: dry}
 	for _, namespace := range shared {
+		if look.closed[namespace] {
+			told.say("namespace %s was not looked into, since you may not", namespace)
+		}
 		r.validation(ctx, namespace) // of runs that are all gone
 	}
 	removed, left = append(removed, r.removed...), append(left, r.left...)
@@ -65,7 +79,9 @@ func Clean(ctx context.Context, api API, usual, run string, dryRun bool, told To
 
 // leftBehind is what is there of a run.
 type leftBehind struct {
+	id     string
 	places map[string]bool // namespaces that something of it is in, besides the graph's own
+	homes  map[string]bool // those that it is kept in, by what is there of it: one
 	kept   kube.Object
 	job    kube.Object // that loads
 }
@@ -82,25 +98,40 @@ func (f *leftBehind) alive(now time.Time) string {
 	return ""
 }
 
-// namespaces are those to look into; "" where only what is in none has been left.
-func (f *leftBehind) namespaces() []string {
-	if len(f.places) == 0 {
+// pulls is the Secret that a run was told to pull images with, by what is kept of it; "":
+// none, or it cannot be read.
+func (f *leftBehind) pulls() string {
+	var s Settings
+	_ = json.Unmarshal([]byte(f.kept.Text("data", fileSettings)), &s) // its namespace says it too
+	return s.Images.PullSecret
+}
+
+// namespaces are those to look into; "" where only what is in none has been left. One that
+// is closed is among them, so that it is told of.
+func (f *leftBehind) namespaces(look *lookout) []string {
+	all := maps.Clone(f.places)
+	for home := range f.homes {
+		if look.closed[home] {
+			all[home] = true
+		}
+	}
+	if len(all) == 0 {
 		return []string{""}
 	}
-	return slices.Sorted(maps.Keys(f.places))
+	return slices.Sorted(maps.Keys(all))
 }
 
 // findRuns finds what runs have left, by their id, and the namespaces that they share;
 // none of those where one run is named.
-func findRuns(ctx context.Context, api API, usual, run string, told Told) (map[string]*leftBehind, []string, error) {
+func findRuns(ctx context.Context, look *lookout, run string, told Told) (map[string]*leftBehind, []string, error) {
 	selector := LabelOwner + "=" + OwnerValue
 	if run != "" {
 		selector += "," + LabelRun + "=" + run
 	}
 	found := map[string]*leftBehind{}
-	var shared, places []string
+	var shared []string
 	for _, res := range []kube.Resource{resNamespaces, resQueues, resClusterRoles, resClusterBinds, resJobs, resConfigMaps, resAccounts, resRoles, resRoleBindings} {
-		all, err := ofOurs(ctx, api, res, selector, usual, places)
+		all, err := look.ofOurs(ctx, res, selector)
 		switch {
 		case kube.IsNotFound(err): // the cluster has none of the kind
 		case kube.IsForbidden(err) && res == resQueues:
@@ -110,7 +141,8 @@ func findRuns(ctx context.Context, api API, usual, run string, told Told) (map[s
 		}
 		for _, o := range all {
 			id := o.Labels()[LabelRun]
-			places = append(places, placesOf(o)...)
+			homes := homesOf(o)
+			look.known = append(look.known, homes...)
 			if id == "" {
 				if res == resNamespaces {
 					shared = append(shared, o.Name())
@@ -119,11 +151,16 @@ func findRuns(ctx context.Context, api API, usual, run string, told Told) (map[s
 			}
 			f := found[id]
 			if f == nil {
-				f = &leftBehind{places: map[string]bool{}}
+				f = &leftBehind{id: id, places: map[string]bool{}, homes: map[string]bool{}}
 				found[id] = f
+			}
+			for _, home := range homes {
+				f.homes[home] = true
 			}
 			n := NamesOf(id)
 			switch {
+			case res == resNamespaces && o.Name() == n.Namespace:
+				look.graphs = append(look.graphs, o.Name())
 			case res == resConfigMaps && o.Name() == n.Kept:
 				f.kept = o
 			case res == resJobs && o.Name() == n.Load:

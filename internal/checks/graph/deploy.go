@@ -49,6 +49,16 @@ func Deploy(ctx context.Context, api API, s *Settings, secret Secret, told Told)
 			continue
 		}
 		object := step.Object
+		if step.Resource.Name == "secrets" && secret == "" {
+			made, err := secretMade(ctx, api, s)
+			if err == nil && !made {
+				err = ErrNoToken
+			}
+			if err != nil {
+				return false, fmt.Errorf("making the Secret of the token: %w", err)
+			}
+			continue
+		}
 		if step.Resource.Name == "secrets" {
 			object = WithToken(object, secret)
 		}

@@ -129,35 +129,36 @@ func (d *diagnosis) graph(ctx context.Context, s *Scene) {
 	d.pods(ctx, d.names.Namespace, s.Pods)
 }
 
-// loads keeps what is of the load.
+// loads keeps what is of the load. AIPerf's is in the namespace of the graph, beside what
+// was kept of that.
 func (d *diagnosis) loads(ctx context.Context) {
 	selector := LabelOwner + "=" + OwnerValue + "," + LabelRun + "=" + d.s.Run
-	jobs, err := d.api.List(ctx, resJobs, d.s.Namespace, selector)
+	notOfLoad := func(o kube.Object) bool { return !isOfLoad(o) }
+	namespace := LoadNamespace(d.s)
+	jobs, err := d.api.List(ctx, resJobs, namespace, selector)
 	if err != nil {
 		d.missed("the load's Job", err)
 	}
-	for _, j := range jobs {
+	for _, j := range slices.DeleteFunc(jobs, notOfLoad) {
 		name := "job-load.yaml"
 		if j.Name() == d.names.Trial {
 			name = "job-trial.yaml"
 		}
 		d.object(name, j)
 	}
-	pods, err := d.api.List(ctx, resPods, d.s.Namespace, selector)
+	pods, err := d.api.List(ctx, resPods, namespace, selector)
 	if err != nil {
 		d.missed("the load's pods", err)
 	}
-	if len(pods) == 0 {
+	if pods = slices.DeleteFunc(pods, notOfLoad); len(pods) == 0 {
 		return
 	}
-	d.pods(ctx, d.s.Namespace, pods)
-	events, err := d.api.List(ctx, resEvents, d.s.Namespace, "")
+	d.pods(ctx, namespace, pods)
+	events, err := d.api.List(ctx, resEvents, namespace, "")
 	if err != nil {
 		d.missed("the load's events", err)
 	}
-	events = slices.DeleteFunc(events, func(e kube.Object) bool {
-		return !strings.HasPrefix(e.Text("involvedObject", "name"), d.names.Load) // those of others are not ours to keep
-	})
+	events = slices.DeleteFunc(events, func(e kube.Object) bool { return !d.names.ofLoad(e) }) // those of others are not ours to keep
 	d.load = slices.DeleteFunc((&Scene{Settings: d.s, Pods: pods, Events: events}).find(), func(c Cause) bool {
 		return !slices.Contains(append(loadRules(), "memory"), c.rule)
 	})

@@ -1,10 +1,12 @@
 package graph
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"aicr/internal/kube"
 	"aicr/internal/spec"
 )
 
@@ -38,6 +40,63 @@ func TestTheIndexTellsWhatDecidedAndHasPassed(t *testing.T) {
 				}, c.told...)
 				if !strings.HasPrefix(index, c.want) || strings.Count(index, "OOMKilled: ") > 1 {
 					t.Errorf("it begins otherwise than with\n%s\n%s", c.want, index)
+				}
+			})
+		})
+	}
+}
+
+// The load's Job, its pod and those of its trial are kept wherever they are, each once, and
+// what is wrong with them is told: AIPerf's are among what serves.
+func TestTheLoadIsDiagnosedWhoeverLoads(t *testing.T) {
+	for _, engine := range []string{EngineOwn, EngineAIPerf} {
+		t.Run(engine, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, s := newMemory(), runSettings(memoryRun)
+				s.Engine, s.Images.AIPerf, s.Cache = engine, "example.com/load:1.2.3", &Cache{Size: "1Gi"}
+				n := NamesOf(s.Run)
+				m.put(resGraphs("v1beta1"), graphObject("pending", 1, 0))
+				m.put(resPods, memoryPod("w-0", "worker", podReady))
+				m.put(resJobs, populateManifest(s))
+				m.put(resJobs, trialManifest(s))
+				for _, step := range Objects(s) {
+					if step.Part == PartLoad && step.Resource == resJobs {
+						m.put(resJobs, step.Object)
+					}
+				}
+				trial := trialPod(s, waitingFor("ImagePullBackOff", "Back-off pulling image: ErrImagePull: not found"), "Pending")
+				m.put(resPods, trial)
+				loads := aiperfPod(s, "Running", map[string]any{"running": map[string]any{}})
+				loads.List("status", "containerStatuses")[0]["name"] = loadContainerOf(s)
+				m.put(resPods, loads)
+				m.logs[loads.Name()+"/"+loadContainerOf(s)] = "a line"
+				for _, of := range []string{n.Trial, n.Load, "w-0"} {
+					namespace := LoadNamespace(s)
+					if of == "w-0" {
+						namespace = n.Namespace
+					}
+					m.put(resEvents, kube.Object{"kind": "Event", "metadata": map[string]any{"name": of, "namespace": namespace}, "reason": "Scheduled", "involvedObject": map[string]any{"kind": "Pod", "name": of}})
+				}
+				var names []string
+				text := map[string]string{}
+				wrong := Diagnose(t.Context(), m, s, "", func(name string, data []byte) error {
+					names, text[name] = append(names, name), string(data)
+					return nil
+				})
+				for _, want := range []string{"job-load.yaml", "job-trial.yaml", "job-populate.yaml", "pod-" + trial.Name() + ".yaml", "pod-" + loads.Name() + ".yaml",
+					"log-" + loads.Name() + "-" + loadContainerOf(s) + ".txt", "pod-w-0.yaml", "events.txt", "events-load.txt", "index.txt"} {
+					if at := slices.Index(names, want); at < 0 || slices.Contains(names[at+1:], want) {
+						t.Errorf("%s is not kept once: %q, %v", want, names, wrong)
+					}
+				}
+				if !strings.Contains(text["job-load.yaml"], "name: "+n.Load+"\n") || !strings.Contains(text["job-populate.yaml"], "name: "+n.Populate+"\n") {
+					t.Errorf("a Job is kept under another's name:\n%s\n%s", text["job-load.yaml"], text["job-populate.yaml"])
+				}
+				if strings.Contains(text["events.txt"], n.Load) || strings.Count(text["events-load.txt"], n.Load) != 2 {
+					t.Errorf("events of the load:\n%s\nof what serves:\n%s", text["events-load.txt"], text["events.txt"])
+				}
+				if strings.Count(text["index.txt"], "ImagePullBackOff: ") != 1 {
+					t.Errorf("what is wrong is not told once:\n%s", text["index.txt"])
 				}
 			})
 		})

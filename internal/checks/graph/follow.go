@@ -30,7 +30,7 @@ const (
 // spool, where it can be had. An error is that it could not be found out; ctx ending is
 // one, and the load goes on: its pod is in what is given even then.
 func FollowLoad(ctx context.Context, api API, s *Settings, told Told, spool Spool, hear func(LoadLine)) (*Outcome, error) {
-	f := &follower{api: api, s: s, told: told, hear: hear, done: make(chan struct{})}
+	f := &follower{api: api, s: s, told: told, hear: hear, began: time.Now(), done: make(chan struct{})}
 	defer told.waiting("")
 	out := &Outcome{}
 	var reading sync.WaitGroup
@@ -43,6 +43,7 @@ func FollowLoad(ctx context.Context, api API, s *Settings, told Told, spool Spoo
 		case ctx.Err() != nil:
 			return out, context.Cause(ctx)
 		case kube.IsAway(err):
+			f.unseen()
 			told.waiting("the API server; the load goes on: " + err.Error())
 		case err != nil:
 			return out, err
@@ -52,7 +53,10 @@ func FollowLoad(ctx context.Context, api API, s *Settings, told Told, spool Spoo
 				reading.Go(func() { f.read(ctx, out.Pod) })
 			}
 			f.look(l)
-			if l.ended() {
+			if over := l.ended(); over || f.forsaken(l) {
+				if !over {
+					out.Unfetched = errForsaken
+				}
 				cancel(errLoadEnded) // what it printed last is read in one go
 				reading.Wait()
 				return out, f.conclude(context.WithoutCancel(ctx), l, out)
@@ -66,12 +70,15 @@ func FollowLoad(ctx context.Context, api API, s *Settings, told Told, spool Spoo
 			if err == nil || isUnkept(err) || ctx.Err() != nil {
 				return out, err
 			}
-			// Gone meanwhile, or it cannot be fetched: what else there is will tell.
 			told.say("the record could not be fetched: %v", err)
-			if l, err := lookAtLoad(ctx, api, s); err == nil {
-				return out, f.conclude(ctx, l, out)
+			l, unseen := lookAtLoad(ctx, api, s)
+			switch {
+			case kube.IsAway(unseen): // the pod has it until the server is back
+			case unseen != nil:
+				return out, &UnfetchedError{errors.Join(err, unseen)}
+			default:
+				return out, f.unfetched(ctx, l, out, err)
 			}
-			return out, err
 		case <-time.After(followEvery):
 		}
 	}
@@ -100,7 +107,7 @@ func EndLoad(ctx context.Context, api API, s *Settings, told Told, spool Spool) 
 		return out, unfetched
 	}
 	// It may have left a copy all the same.
-	if l, err := lookAtLoad(ctx, api, s); err == nil && f.conclude(ctx, l, out) == nil && out.By != "" {
+	if l, err := lookAtLoad(ctx, api, s); err == nil && f.unfetched(ctx, l, out, unfetched) == nil && out.By != "" {
 		return out, nil
 	}
 	return out, unfetched
@@ -116,11 +123,17 @@ type follower struct {
 	once sync.Once
 	done chan struct{} // the load says that there is a verdict
 
+	began         time.Time
+	leaving, late lasting // its pod; its Job's deadline
+
 	mu    sync.Mutex
 	heard int      // number of the last line of ours
 	since int      // lines of others after it
 	tail  []string // lines of others, the last of them
 	text  bytes.Buffer
+	over  float64 // when the load was done, by its own line
+
+	answer *LoadLine // of AIPerf's Job: what came of waiting for a first one; nil: not told
 }
 
 // look takes in how the load is.
@@ -190,6 +203,12 @@ func (f *follower) line(at *place, text []byte) {
 			return
 		}
 		f.heard, f.since = l.N, 0
+		if f.s.Engine == EngineAIPerf { // it quotes what a server said
+			l.Text = observe.Masked(l.Text)
+		}
+		if l.Kind == LineAnswer && f.answer == nil {
+			f.answer = &l
+		}
 	} else {
 		at.others++
 		if at.n < f.heard || at.n == f.heard && at.others <= f.since {
@@ -210,6 +229,9 @@ func (f *follower) line(at *place, text []byte) {
 		f.hear(l)
 	}
 	if l.Kind == LineDone {
+		f.mu.Lock()
+		f.over = l.T
+		f.mu.Unlock()
 		f.once.Do(func() { close(f.done) })
 	}
 }
@@ -227,13 +249,14 @@ func (f *follower) fetch(ctx context.Context, out *Outcome, spool Spool) error {
 // conclude finds out what there is of a load that has ended without its record having
 // been fetched: what it said last, the compact copy, the termination message.
 func (f *follower) conclude(ctx context.Context, l *loadSeen, out *Outcome) error {
+	l.lookAtNode(ctx, f.api)
 	if out.Pod != "" {
 		brief, cancel := context.WithTimeout(ctx, lastReadTime)
 		f.stream(brief, out.Pod, false)
 		cancel()
 	}
 	f.mu.Lock()
-	out.Tail = f.tail
+	out.Tail, out.Over = f.tail, f.over
 	log := f.text.Bytes()
 	f.mu.Unlock()
 	if text := l.container().Text("state", "terminated", "message"); text != "" {

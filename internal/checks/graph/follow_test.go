@@ -38,6 +38,7 @@ type fakeLoad struct {
 	job     kube.Object
 	pod     kube.Object
 	copied  kube.Object
+	node    kube.Object
 	events  []kube.Object
 	log     []string      // lines that were printed
 	more    chan struct{} // closed when there is another
@@ -76,6 +77,8 @@ func (f *fakeLoad) Read(_ context.Context, r kube.Resource, _, name string) (kub
 		o = f.job
 	case "configmaps":
 		o = f.copied
+	case "nodes":
+		o = f.node
 	}
 	if o == nil {
 		return nil, notFound(r, name)

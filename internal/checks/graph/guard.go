@@ -26,7 +26,6 @@ type GuardInput struct {
 	Offers   Offers
 	Node     kube.GPUNode // the chosen one
 	Skew     string       // why the versions do not go together; "": they do
-	Images   []string     // what is wrong with the references of images
 	Routers  []string     // the modes that the runtime's release has; none: it is not known
 	Asked    bool         // AskRights has been
 }
@@ -46,7 +45,7 @@ func guards() []func(context.Context, GuardAPI, *GuardInput) ([]Refusal, error) 
 		return func(_ context.Context, _ GuardAPI, in *GuardInput) ([]Refusal, error) { return guard(in), nil }
 	}
 	return []func(context.Context, GuardAPI, *GuardInput) ([]Refusal, error){
-		paper(guardFigures), paper(guardDeclared), paper(guardGraph), paper(guardSkew), paper(guardImages), paper(guardRouter),
+		paper(guardFigures), paper(guardDeclared), paper(guardGraph), paper(guardSkew), paper(guardRelease), paper(guardRouter),
 		paper(guardGPUs), paper(guardQueue), paper(guardGateway), guardStorage, guardQuota, guardLimits, guardRights,
 	}
 }
@@ -108,16 +107,15 @@ func guardSkew(in *GuardInput) []Refusal {
 	return []Refusal{{spec.Fail, in.Skew, "'aicr snapshot --write FILE', then 'aicr versions --snapshot FILE' shows each version and what it goes with"}}
 }
 
-func guardImages(in *GuardInput) (all []Refusal) {
-	for _, text := range in.Images {
-		all = append(all, Refusal{spec.Inconclusive, text, "see " + spec.KnobRegistry + " and " + spec.KnobTag})
-	}
+// guardRelease wants a version in the image's tag. A reference that is none was refused
+// before, with the papers.
+func guardRelease(in *GuardInput) []Refusal {
 	s := in.Settings
-	if s.Graph == GraphBeta && releaseOf(s.Images.Runtime) == "" && spec.TagRelease(s.Images.Release) == "" {
-		all = append(all, Refusal{spec.Inconclusive, fmt.Sprintf("the tag of image %s says no version, and Dynamo's operator takes none without", s.Images.Runtime),
-			"use a tag that begins with the release of Dynamo, all three numbers of it"})
+	if s.Graph != GraphBeta || releaseOf(s.Images.Runtime) != "" || spec.TagRelease(s.Images.Release) != "" {
+		return nil
 	}
-	return all
+	return []Refusal{{spec.Inconclusive, fmt.Sprintf("the tag of image %s says no version, and Dynamo's operator takes none without", s.Images.Runtime),
+		"use a tag that begins with the release of Dynamo, all three numbers of it"}}
 }
 
 func guardRouter(in *GuardInput) []Refusal {
@@ -225,7 +223,7 @@ func missingOf(ctx context.Context, api GuardAPI, wanted []neededRight) ([]neede
 // refusedRights words what is missing. Where the namespace of the validations is not there,
 // neither is the Role in it: that is one thing, and not thirty.
 func refusedRights(ctx context.Context, api GuardAPI, s *Settings, missing []neededRight) ([]Refusal, error) {
-	const hint = "'aicr validate --rbac' prints the roles for an administrator to give"
+	const hint = "'aicr validate --rbac' prints the roles, for an administrator to apply and to bind to you"
 	within := func(n neededRight) bool { return n.right.Namespace == s.Namespace }
 	var all []Refusal
 	if slices.ContainsFunc(missing, within) {

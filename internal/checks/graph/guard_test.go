@@ -114,7 +114,6 @@ func TestGuards(t *testing.T) {
 		"C: not installed":     {func(in *GuardInput, _ *guardedCluster) { in.Offers.Graph = "" }, spec.Fail, []string{"serves no dynamographdeployments.nvidia.com"}},
 		"the old version does": {func(in *GuardInput, _ *guardedCluster) { in.Offers.Graph, in.Settings.Graph = GraphAlpha, GraphAlpha }, "", nil},
 		"skew":                 {func(in *GuardInput, _ *guardedCluster) { in.Skew = "runtime and chart differ" }, spec.Fail, []string{"runtime and chart differ"}},
-		"images":               {func(in *GuardInput, _ *guardedCluster) { in.Images = []string{"one", "two"} }, spec.Inconclusive, []string{"one", "two"}},
 		"a tag without a release": {func(in *GuardInput, _ *guardedCluster) { in.Settings.Images.Runtime = "registry.example/runtime:mine" }, spec.Inconclusive,
 			[]string{"says no version"}},
 		"a tag without a release, for an old version": {func(in *GuardInput, _ *guardedCluster) {
@@ -163,6 +162,15 @@ func TestGuards(t *testing.T) {
 		"two default storage classes": {func(_ *GuardInput, c *guardedCluster) {
 			c.lists["storageclasses"] = append(c.lists["storageclasses"], storageClass("also", fields{defaultClass: "true"}))
 		}, spec.Inconclusive, []string{"2 storage classes are the default: also, usual"}},
+		"the default class keeps its volumes": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["storageclasses"][0]["reclaimPolicy"] = "Retain"
+		}, spec.Inconclusive, []string{"storage class usual has reclaimPolicy Retain: the volume of the model cache would stay when the run is gone"}},
+		"the named class keeps its volumes": {func(in *GuardInput, c *guardedCluster) {
+			in.Settings.Cache.Class, c.lists["storageclasses"][1]["reclaimPolicy"] = "fast", "Retain"
+		}, spec.Inconclusive, []string{"storage class fast has reclaimPolicy Retain"}},
+		"a class that nobody takes keeps its volumes": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["storageclasses"][0]["reclaimPolicy"], c.lists["storageclasses"][1]["reclaimPolicy"] = "Delete", "Retain"
+		}, "", nil},
 		"no cache needs no storage":    {func(in *GuardInput, c *guardedCluster) { in.Settings.Cache, c.lists = nil, nil }, "", nil},
 		"storage that may not be read": {func(_ *GuardInput, c *guardedCluster) { c.refuses["storageclasses"] = forbidden("storageclasses") }, "", nil},
 		"the named storage may not be read": {func(in *GuardInput, c *guardedCluster) {
@@ -291,6 +299,9 @@ func TestGuards(t *testing.T) {
 				}
 				if r.State != spec.Skip && r.Hint == "" {
 					t.Errorf("%s: no hint", r.Text)
+				}
+				if strings.Contains(r.Hint, "--rbac") && !strings.Contains(r.Hint, "bind to you") {
+					t.Errorf("%s: who follows %q has bound nothing", r.Text, r.Hint)
 				}
 				if strings.Contains(r.Hint, "--snapshot FILE") != (strings.Contains(r.Text, "daemonsets") || r.Text == in.Skew) {
 					t.Errorf("%s: %s", r.Text, r.Hint)

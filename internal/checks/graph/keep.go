@@ -58,8 +58,13 @@ const (
 )
 
 // AnnotationTouched is on the namespace of the validations: the run that began last. Who
-// deletes the namespace does so as it was when no run was in it.
-const AnnotationTouched = "aicr.run/touched"
+// deletes the namespace does so as it was when no run was in it. AnnotationPulls is there
+// too, where a run was told of a Secret to pull images with: its name. Nobody of us can see
+// whether it is there, and nobody deletes the namespace then.
+const (
+	AnnotationTouched = "aicr.run/touched"
+	AnnotationPulls   = "aicr.run/pull-secret"
+)
 
 var (
 	keptResource      = kube.Resource{Version: "v1", Name: "configmaps"}
@@ -177,7 +182,7 @@ func (k *Kept) add(e spec.Event) (isNew bool) {
 			return false
 		}
 	}
-	if n >= mostEvents {
+	if n >= mostEvents && e.Reason != spec.PodEnded && e.Reason != spec.PodsUnseen { // those decide
 		return false
 	}
 	k.Events = append(k.Events, e)
@@ -251,7 +256,11 @@ func (k *Kept) tryBegin(ctx context.Context, api RunAPI, now time.Time) (termina
 	if space.Text("metadata", "labels", LabelOwner) != OwnerValue {
 		return false, nil // somebody else's: nobody of us deletes it
 	}
-	space, err = api.Patch(ctx, namespaceResource, "", name, kube.Object{"metadata": fields{"annotations": fields{AnnotationTouched: k.Run.ID}}})
+	marks := fields{AnnotationTouched: k.Run.ID}
+	if secret := k.Settings.Images.PullSecret; secret != "" {
+		marks[AnnotationPulls] = secret
+	}
+	space, err = api.Patch(ctx, namespaceResource, "", name, kube.Object{"metadata": fields{"annotations": marks}})
 	if kube.IsNotFound(err) {
 		return true, nil
 	}

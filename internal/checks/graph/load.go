@@ -87,6 +87,8 @@ type loadSeen struct {
 	job      kube.Object // nil: it is not there
 	pod      kube.Object // nil: likewise; the newest, where there are several
 	events   []kube.Object
+	lost     string // its pod's node, and how that is, where it does not answer; "": it does, or that is not known
+	late     bool   // its Job is past its deadline, and nobody ends it
 }
 
 // lookAtLoad looks at the load's Job and pod.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"aicr/internal/spec"
@@ -14,8 +15,10 @@ import (
 // A record is fetched several times before it is given up: an API server that goes away
 // takes the connection with it.
 const (
-	fetchTries = 5
-	fetchPause = 3 * time.Second
+	fetchTries  = 5
+	fetchPause  = 3 * time.Second
+	fetchSilent = 2 * time.Minute // a load that is told to stop takes half a minute to begin
+	letGoFor    = 20 * time.Second
 )
 
 // FetchLoad fetches the record from the load's pod into spool. It is whole, and this
@@ -47,8 +50,10 @@ func FetchLoad(ctx context.Context, api API, s *Settings, pod string, spool Spoo
 }
 
 // letLoadGo tells the load's pod that its record is safe. If it does not hear of it, it
-// goes when its time is up.
+// goes when its time is up; a command that does not end keeps nobody from the verdict.
 func letLoadGo(ctx context.Context, api API, s *Settings, pod string) {
+	ctx, cancel := context.WithTimeout(ctx, letGoFor)
+	defer cancel()
 	_ = api.Exec(ctx, LoadNamespace(s), pod, LoadContainer, []string{"aicr", "run", "fetch", "--results", LoadResults, "--received"}, io.Discard)
 }
 
@@ -63,13 +68,23 @@ func isUnkept(err error) bool {
 	return ok
 }
 
-// spoolWriter notes why it could not write: who copies into it may not tell.
+// spoolWriter notes why it could not write: who copies into it may not tell. A connection
+// that was given up may bring more; by then the spool is another's.
 type spoolWriter struct {
-	spool Spool
-	err   error
+	mu     sync.Mutex
+	spool  Spool
+	silent *time.Timer
+	err    error
+	over   bool
 }
 
 func (w *spoolWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return 0, io.ErrClosedPipe
+	}
+	w.silent.Reset(fetchSilent)
 	n, err := w.spool.Write(p)
 	if err != nil {
 		w.err = err
@@ -77,14 +92,27 @@ func (w *spoolWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// close is the end of it, and says what went wrong.
+func (w *spoolWriter) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	w.silent.Stop()
+	return w.err
+}
+
+var errSilent = fmt.Errorf("nothing of it came for %s", fetchSilent)
+
 func fetchOnce(ctx context.Context, api API, s *Settings, pod string, command []string, spool Spool) error {
 	if err := emptied(spool); err != nil {
 		return &UnkeptError{err}
 	}
-	into := &spoolWriter{spool: spool}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	into := &spoolWriter{spool: spool, silent: time.AfterFunc(fetchSilent, func() { cancel(errSilent) })}
 	err := api.Exec(ctx, LoadNamespace(s), pod, LoadContainer, command, into)
-	if into.err != nil {
-		return &UnkeptError{into.err}
+	if unkept := into.close(); unkept != nil {
+		return &UnkeptError{unkept}
 	}
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 // whoever follows the log over a connection that breaks neither loses nor repeats one.
 type LoadLine struct {
 	N      int     `json:"n"` // from 1
-	T      float64 `json:"t"` // seconds since the run's start
+	T      float64 `json:"t"` // seconds since the run's start; AIPerf's Job counts from its own
 	Kind   string  `json:"kind"`
 	Text   string  `json:"text"`             // for people
 	Number int     `json:"number,omitempty"` // of the episode
@@ -22,6 +22,7 @@ type LoadLine struct {
 	Episode  *spec.Episode `json:"episode,omitempty"`  // LineEpisode: no more than what a person follows
 	Verdict  *spec.Verdict `json:"verdict,omitempty"`  // LineJudged, LineDone: likewise
 	Next     *LoadNext     `json:"next,omitempty"`     // LineJudged: why there is another episode
+	Answer   *LoadAnswer   `json:"answer,omitempty"`   // LineAnswer
 }
 
 // The kinds of line.
@@ -32,8 +33,9 @@ const (
 	LineJudged   = "judged"
 	LineNote     = "note"
 	LineError    = "error"
-	LineAlive    = "alive" // nothing is new; said so that who follows knows that the connection is not dead
-	LineDone     = "done"  // there is a verdict, and the record can be fetched
+	LineAnswer   = "answer" // of AIPerf's Job: the first answer came, or its time was up
+	LineAlive    = "alive"  // nothing is new; said so that who follows knows that the connection is not dead
+	LineDone     = "done"   // there is a verdict, and the record can be fetched
 )
 
 // LoadNext is why there is another episode.

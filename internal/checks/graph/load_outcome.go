@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"aicr/internal/spec"
 )
@@ -15,7 +16,7 @@ const (
 	ByRecord    = "record"    // all of the run, fetched from the pod: it can be judged again
 	ByConfigMap = "configmap" // the compact copy: verdict, events, what each episode sums up to
 	ByMessage   = "message"   // the termination message: the verdict's word and reason alone
-	ByAIPerf    = "aiperf"    // what AIPerf printed, as an episode; it is not judged yet
+	ByAIPerf    = "aiperf"    // what AIPerf printed, as an episode, or that nothing answered before it; it is not judged yet
 	ByKept      = "kept"      // the verdict that the run was given when it was led before
 )
 
@@ -26,7 +27,13 @@ type Outcome struct {
 	Files   map[string][]byte   // ByConfigMap: files of the run's folder, by their path in it
 	LeftOut []string            // ByConfigMap: what did not fit
 	Message *LoadMessage        // what the pod said of itself last, whatever By is; nil: nothing
-	Episode *spec.EpisodeRecord // ByAIPerf
+	Episode *spec.EpisodeRecord // ByAIPerf; nil: nothing answered, and AIPerf was not begun
+	Answer  []spec.Event        // of AIPerf's Job: its first answer, or that there was none; their times count from Began
+	Began   time.Time           // AIPerf's Job, by the clock of its node
+
+	Over float64 // when the load was over, in seconds since the run's start; 0: not heard
+
+	Unfetched error // why the record was not fetched, though its pod has not ended; nil: it has
 
 	// Without a result: what became of it, in a word (OOMKilled, DeadlineExceeded, Evicted,
 	// Panic, NodeLost, PodDeleted, JobDeleted, Exit, NoResult) and in words.
@@ -48,6 +55,14 @@ func (o *Outcome) Event() spec.Event {
 	return spec.Event{Kind: spec.EventInterrupt, Source: o.Pod, Reason: o.Reason, Text: o.Why}
 }
 
+// without says why there is no record.
+func (o *Outcome) without() string {
+	if o.Unfetched != nil {
+		return "the load's record could not be fetched: " + o.Unfetched.Error()
+	}
+	return "the load's pod is gone and its record with it"
+}
+
 // explain says why a load that has ended gave no result. Nothing of it is ever taken for
 // a pass or for nothing to do: an exit code alone says nothing, and that of a Go program
 // that crashed is the one that was published for a skip.
@@ -57,19 +72,31 @@ func (o *Outcome) explain(l *loadSeen) {
 		exit := int(code)
 		o.Exit = &exit
 	}
-	deadline := conditionOf(l.job, "Failed").Text("reason") == "DeadlineExceeded"
+	failed := conditionOf(l.job, "Failed")
+	if failed == nil { // as long as its pod is there
+		failed = conditionOf(l.job, "FailureTarget")
+	}
+	target := conditionOf(l.pod, "DisruptionTarget")
 	pod, reason := o.Pod, l.pod.Text("status", "reason")
 	switch {
 	case ended.Text("reason") == "OOMKilled":
 		o.tell("OOMKilled", "the load's container was killed for its memory, %s", limitOf(l.pod, loadContainerOf(l.settings)))
-	case deadline:
-		o.tell("DeadlineExceeded", "the load's Job was ended by its own deadline: %s", conditionOf(l.job, "Failed").Text("message"))
+	case l.lost != "":
+		o.tell("NodeLost", "the load's pod %s was lost with its node %s", pod, l.lost)
+	case failed.Text("reason") == "DeadlineExceeded":
+		o.tell("DeadlineExceeded", "the load's Job was ended by its own deadline: %s", failed.Text("message"))
 	case reason == "Evicted" || reason == "Preempting" || reason == "Shutdown" || reason == "Terminated" || reason == "NodeShutdown":
 		o.tell("Evicted", "the load's pod %s was put out by its node: %s", pod, sentence(reason+": "+l.pod.Text("status", "message"), 300))
+	case slices.Contains([]string{"PreemptionByScheduler", "EvictionByEvictionAPI", "DeletionByTaintManager", "TerminationByKubelet"}, target.Text("reason")):
+		o.tell("Evicted", "the load's pod %s was put out of its node: %s", pod, sentence(target.Text("reason")+": "+target.Text("message"), 300))
 	case reason == "NodeLost" || holds(l.pod, "DisruptionTarget"):
-		o.tell("NodeLost", "the load's pod %s was lost with its node: %s", pod, sentence(conditionOf(l.pod, "DisruptionTarget").Text("message")+" "+l.pod.Text("status", "message"), 300))
+		o.tell("NodeLost", "the load's pod %s was lost with its node: %s", pod, sentence(target.Text("message")+" "+l.pod.Text("status", "message"), 300))
 	case l.job == nil && l.pod == nil:
 		o.tell("JobDeleted", "the load's Job was deleted while it ran")
+	case l.pod.Deleting() && !l.ended():
+		o.tell("PodDeleted", "the load's pod %s was deleted while it ran, and its node does not say that it has ended", pod)
+	case l.late:
+		o.tell("DeadlineExceeded", "the load's Job is past its deadline of %s, and nobody has ended it", loadDeadline(l.settings))
 	case l.pod == nil || l.pod.Deleting():
 		o.tell("PodDeleted", "the load's pod %s was deleted while it ran", pod)
 	case o.crash() != "":

@@ -12,11 +12,13 @@ import (
 type fields = map[string]any
 
 // manifest is an object with the labels of its run. Namespace is "" where it is
-// cluster-wide.
+// cluster-wide, and then it says where the run is kept.
 func manifest(apiVersion, kind, namespace, name string, s *Settings, part string, more fields) kube.Object {
 	meta := fields{"name": name, "labels": words(Labels(s.Run, part))}
 	if namespace != "" {
 		meta["namespace"] = namespace
+	} else if s.Namespace != "" {
+		meta["annotations"] = fields{AnnotationHome: s.Namespace}
 	}
 	o := kube.Object{"apiVersion": apiVersion, "kind": kind, "metadata": meta}
 	maps.Copy(o, more)

@@ -12,10 +12,10 @@ const (
 	aiperfFolder = "/tmp/aiperf"
 )
 
-// wrapAIPerf runs AIPerf and prints its result between two lines, so that it can be had
-// from the log. It ends as AIPerf did: without a result where it failed.
-const wrapAIPerf = `import pathlib, subprocess, sys
-
+// wrapAIPerf runs AIPerf once there is an answer, and prints its result between two lines,
+// so that it can be had from the log. It ends as AIPerf did: without a result where it
+// failed.
+const wrapAIPerf = startAIPerf + `
 code = subprocess.call([sys.executable, "-m", "aiperf", *sys.argv[1:]])
 if code != 0:
     sys.exit(code if code > 0 else 128 - code)
@@ -33,7 +33,7 @@ func aiperfManifest(s *Settings) kube.Object {
 			"name": AIPerfContainer, "image": s.Images.AIPerf,
 			"command":         row("python3", "-c", wrapAIPerf),
 			"args":            row(aiperfArguments(s)...),
-			"env":             joined([]any{env("HOME", "/tmp"), env("HF_HOME", "/tmp/huggingface")}, tokenEnv(s)),
+			"env":             joined([]any{env("HOME", "/tmp"), env("HF_HOME", "/tmp/huggingface")}, startEnv(s), tokenEnv(s)),
 			"resources":       loadResources(),
 			"securityContext": readOnlyContainer(),
 			"volumeMounts":    []any{fields{"name": "tmp", "mountPath": "/tmp"}},

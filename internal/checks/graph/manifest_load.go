@@ -64,9 +64,13 @@ func loadResources() fields {
 // wanted when somebody attaches tomorrow, and 'aicr clean' removes it.
 func loadJob(s *Settings, pod fields) fields {
 	return fields{"spec": fields{
-		"backoffLimit": int64(0), "activeDeadlineSeconds": seconds(s.PodWithin, s.LoadWithin, s.KeepFor, Duration(time.Minute)),
+		"backoffLimit": int64(0), "activeDeadlineSeconds": int64(loadDeadline(s) / time.Second),
 		"template": fields{"metadata": fields{"labels": words(Labels(s.Run, PartLoad))}, "spec": pod},
 	}}
+}
+
+func loadDeadline(s *Settings) time.Duration {
+	return time.Duration(seconds(s.PodWithin, s.LoadWithin, s.KeepFor, Duration(time.Minute))) * time.Second
 }
 
 // offBusy is a pod of the load where it can be trusted to keep up: never on a node that

@@ -16,7 +16,9 @@ print(snapshot_download(os.environ["AICR_MODEL"]), flush=True)
 
 // populateManifest is the Job that fetches the model into the cache, before anything
 // holds a GPU. It does not try again: a second download in the same time would not end
-// in time either, and what went wrong is told at once.
+// in time either, and what went wrong is told at once. Its last words stay in its log: it
+// has the token, and what it prints must not come into the pod's status, where more people
+// may look.
 func populateManifest(s *Settings) kube.Object {
 	n := NamesOf(s.Run)
 	pod := pinned(s, fields{
@@ -24,11 +26,10 @@ func populateManifest(s *Settings) kube.Object {
 		"securityContext": restrictedPod(runtimeUser),
 		"containers": []any{fields{
 			"name": "populate", "image": s.Images.Runtime, "command": row("python3", "-c", fetchModel),
-			"env":                      joined([]any{env("AICR_MODEL", s.Model), env("HF_HOME", cacheMount), env("HOME", "/tmp")}, tokenEnv(s)),
-			"resources":                fields{"requests": fields{"cpu": "100m", "memory": "512Mi"}},
-			"securityContext":          restrictedContainer(),
-			"terminationMessagePolicy": "FallbackToLogsOnError",
-			"volumeMounts":             []any{fields{"name": "model-cache", "mountPath": cacheMount}},
+			"env":             joined([]any{env("AICR_MODEL", s.Model), env("HF_HOME", cacheMount), env("HOME", "/tmp")}, tokenEnv(s)),
+			"resources":       fields{"requests": fields{"cpu": "100m", "memory": "512Mi"}},
+			"securityContext": restrictedContainer(),
+			"volumeMounts":    []any{fields{"name": "model-cache", "mountPath": cacheMount}},
 		}},
 		"volumes": []any{fields{"name": "model-cache", "persistentVolumeClaim": fields{"claimName": n.Volume}}},
 	})

@@ -247,6 +247,9 @@ func (m *memoryAPI) Logs(_ context.Context, _, pod, container string, o kube.Log
 		return nil, fmt.Errorf("no log of %s", key)
 	}
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if o.Tail == 0 { // all of it
+		o.Tail = len(lines)
+	}
 	return io.NopCloser(bytes.NewBufferString(strings.Join(lines[max(0, len(lines)-o.Tail):], "\n") + "\n")), nil
 }
 

@@ -78,7 +78,6 @@ func Rights() []Right {
 		{"", "events", verbs("list"), InRun, "why a pod does not start", always},
 
 		{"", "configmaps", verbs("create", "get", "list", "patch", "delete"), InValidation, "the run as it is kept, and its result", always},
-		{"", "configmaps", verbs("update"), InValidation, "is handed on to the load", withOwnLoad},
 		{"batch", "jobs", verbs("create", "get", "list", "delete"), InValidation, "the load", always},
 		{"", "serviceaccounts", verbs("create", "get", "list", "delete"), InValidation, "who the load is", always},
 		{"rbac.authorization.k8s.io", "roles", verbs("create", "get", "list", "delete"), InValidation, "lets the load write its result", always},
@@ -90,8 +89,8 @@ func Rights() []Right {
 		{"", "persistentvolumeclaims", verbs("list"), InValidation, "whether anybody else is in the namespace, before it is deleted", always},
 		{"nvidia.com", "dynamographdeployments", verbs("list"), InValidation, "whether anybody else is in it, likewise", always},
 		{"gateway.networking.k8s.io", "httproutes", verbs("list"), InValidation, "whether anybody else is in it, likewise", withGateway},
-		{"", "resourcequotas", verbs("list"), InValidation, "whether the load fits, before anything is made", withOwnLoad},
-		{"", "limitranges", verbs("list"), InValidation, "whether it may be as large as it is", withOwnLoad},
+		{"", "resourcequotas", verbs("list"), InValidation, "whether the load fits, before anything is made, and whether the namespace is somebody's, before it is deleted", always},
+		{"", "limitranges", verbs("list"), InValidation, "whether it may be as large as it is, and likewise", always},
 	}, snapshotRights()...)
 }
 
@@ -174,7 +173,7 @@ type LoadRule struct {
 func LoadRules(s *Settings) (inNamespace, inCluster []LoadRule) {
 	return []LoadRule{
 			{Resource: "configmaps", Verbs: []string{"create"}, For: "the compact copy of its result; who creates cannot be held to a name"},
-			{Resource: "configmaps", Verbs: []string{"get", "update"}, Name: NamesOf(s.Run).Results, For: "writes that again, where it is there already"},
+			{Resource: "configmaps", Verbs: []string{"get"}, Name: NamesOf(s.Run).Results, For: "whether that was made, where the server's answer was lost"},
 		}, []LoadRule{
 			{Resource: "nodes/stats", Verbs: []string{"get"}, Name: s.Node, For: "the pressure on its one node, from the kubelet"},
 		}

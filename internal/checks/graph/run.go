@@ -19,10 +19,13 @@ type Book interface {
 	Event(spec.Event) error
 	// Episode keeps an episode that was measured elsewhere, once.
 	Episode(*spec.EpisodeRecord) error
+	// Episodes is how many there are, without the look at half the load.
+	Episodes() (int, error)
 	// Spool is an empty file that a record is fetched into.
 	Spool() (Spool, error)
 	// Adopt has a fetched record take the place of what is there; what happened is told
-	// in it from the beginning.
+	// in it from the beginning. Of all that comes from the cluster it alone is packed: the
+	// book itself takes the token out of it.
 	Adopt(archive io.Reader) error
 	// Compact keeps what is left of a record that could not be fetched, beside the run.
 	Compact(files map[string][]byte) (*spec.Verdict, error)
@@ -37,10 +40,11 @@ type Book interface {
 type Run struct {
 	API    RunAPI
 	Kept   *Kept
-	Secret Secret
+	Secret Secret // the token: to be sent, and to be seen in nothing that the cluster says
 	Book   Book
 	Told   Told
 	Hear   func(LoadLine) // each line of the load's log
+	Attach string         // the command that goes on with the run, with all that it takes to find it
 	Now    func() time.Time
 
 	// Judged is told what it came to, before anything is taken away; nil: nobody waits.
@@ -59,7 +63,9 @@ type End struct {
 	Missing string        // why there is no more than that
 	Left    []Left        // of what was made
 	Stays   bool          // all of it, since it was asked for
-	Waits   bool          // all of it, since the load's record is in its pod and could not be kept here
+	Waits   bool          // all of it, since the load's record is in its pod and is not here
+
+	over time.Time // the load, where its record is not here; zero: not known
 }
 
 // IsCopy says that the verdict was come to elsewhere, by what is not here.
@@ -77,6 +83,7 @@ const (
 // could not be carried out; what was made is taken away in any case, and End says what is
 // left. When ctx ends, the verdict is that of what there is by then.
 func (r *Run) Go(ctx context.Context) (*End, error) {
+	r.API = masked(r.API, r.Secret)
 	if r.Kept.Stage == "" {
 		r.Kept.Stage = StageDeploy
 		if err := r.begin(ctx); err != nil {
@@ -94,8 +101,10 @@ func (r *Run) Go(ctx context.Context) (*End, error) {
 	if ctx.Err() == nil && (err != nil || end.By == "" && end.Missing != "") {
 		end, err = r.elsewhere(ctx, end, err)
 	}
-	if err == nil || ctx.Err() != nil {
-		end, err = r.judge(ctx, end)
+	if err == nil || ctx.Err() != nil || end.Verdict != nil {
+		var unjudged error
+		end, unjudged = r.judge(ctx, end)
+		err = errors.Join(err, unjudged)
 	}
 	end, err = r.close(ctx, end, err)
 	stop()
@@ -220,7 +229,7 @@ func (r *Run) follow(ctx context.Context) (*End, error) {
 		return r.neverServed(ctx, "what serves failed while its first answers were waited for")
 	}
 	if err != nil {
-		return &End{Waits: isUnkept(err)}, fmt.Errorf("following the load: %w", err)
+		return &End{Waits: isUnkept(err) || isUnfetched(err)}, fmt.Errorf("following the load: %w", err)
 	}
 	return r.takeIn(ctx, out, spool)
 }
@@ -240,18 +249,20 @@ func (r *Run) takeIn(ctx context.Context, out *Outcome, spool Spool) (*End, erro
 		letLoadGo(ctx, r.API, r.Kept.Settings, out.Pod)
 		return end, nil
 	case ByConfigMap:
-		end.Missing = "the load's pod is gone and its record with it; this is the copy that the load left in the cluster"
+		end.Missing = out.without() + "; this is the copy that the load left in the cluster"
+		end.over = r.overBy(out)
 		end.Verdict, err = r.Book.Compact(out.Files)
 		return end, err
 	case ByAIPerf:
-		return end, errors.Join(
-			r.Book.Episode(out.Episode), // first: by its event it is known that it was taken in
-			r.event(spec.Event{Kind: spec.EventStage, Stage: "episode", Episode: out.Episode.Episode.Number, Text: "AIPerf"}),
-			r.event(spec.Event{Kind: spec.EventStage, Stage: "end"}))
+		return end, r.takeInAIPerf(out)
 	case ByMessage:
-		end.Missing = "the load's pod is gone and its record with it; this is what it said last"
+		end.Missing = out.without() + "; this is what it said last"
+		end.over = r.overBy(out)
 		end.Verdict = out.Message.verdict(r.Kept.Plan.Profile)
 		return end, nil
+	}
+	if err := r.tellAnswer(out); err != nil {
+		return end, err
 	}
 	end.Missing = out.Why
 	for _, line := range out.Tail {
@@ -273,10 +284,18 @@ func (m *LoadMessage) verdict(profile string) *spec.Verdict {
 // judge comes to the verdict, where the load has not given one that cannot be come to
 // again.
 func (r *Run) judge(ctx context.Context, end *End) (*End, error) {
-	if end.Verdict != nil {
+	switch {
+	case end.Verdict == nil:
+	case end.By == ByConfigMap || end.By == ByMessage:
+		return end, r.amend(ctx, end)
+	default:
 		return end, nil
 	}
-	if r.Kept.Stage == StageJudged && r.Kept.Verdict != nil && !Recorded(r.Kept.Events) {
+	less, err := r.hasLess()
+	if err != nil {
+		return end, fmt.Errorf("judging: %w", err)
+	}
+	if less {
 		end.Verdict, end.By = r.Kept.Verdict, ByKept
 		end.Missing = "the run was judged before; its record is where it was led from"
 		return end, nil
@@ -305,8 +324,8 @@ func (r *Run) judge(ctx context.Context, end *End) (*End, error) {
 		}
 	}
 	if r.Kept.Stage == StageLoad && Recorded(events) {
-		found, err := r.tellEnded(context.WithoutCancel(ctx), r.loadOver(events))
-		if err == nil && found {
+		told, err := r.tellEnded(ctx, r.loadOver(events))
+		if err == nil && told {
 			v, _, err = r.Book.Judge(context.WithoutCancel(ctx))
 		}
 		if err != nil {
@@ -315,6 +334,17 @@ func (r *Run) judge(ctx context.Context, end *End) (*End, error) {
 	}
 	end.Verdict = v
 	return end, nil
+}
+
+// hasLess says that the run was judged before, by more than is here: what happened may be
+// told here without the episodes, as where another folder has them.
+func (r *Run) hasLess() (bool, error) {
+	kept := r.Kept.Verdict
+	if r.Kept.Stage != StageJudged || kept == nil {
+		return false, nil
+	}
+	n, err := r.Book.Episodes()
+	return !Recorded(r.Kept.Events) || n < max(kept.Episodes, len(kept.Parts)), err
 }
 
 // Recorded says that what happened is told up to the load: its record was taken in.

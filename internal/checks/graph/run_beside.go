@@ -32,15 +32,12 @@ func (r *Run) besideStart(ctx context.Context) *besideStart {
 	looking, underWay := context.WithCancel(b.ctx)
 	b.underWay = underWay
 	b.hear = func(l LoadLine) {
-		if l.Kind == LineStage && l.Stage != "start" || l.Kind == LineProgress || l.Kind == LineEpisode || l.Kind == LineDone {
+		if isUnderWay(l) {
 			underWay()
 		}
 		if r.Hear != nil {
 			r.Hear(l)
 		}
-	}
-	if r.Kept.Settings.Engine != EngineOwn { // AIPerf does not say when it is under way
-		underWay()
 	}
 	began := time.Now()
 	b.over.Go(func() {
@@ -49,7 +46,7 @@ func (r *Run) besideStart(ctx context.Context) *besideStart {
 			if err != nil {
 				continue // a server that is away is told of by who follows the load
 			}
-			if settled := b.look.seen.settled(scene.find(), time.Now()); len(settled) > 0 && looking.Err() == nil {
+			if settled := b.look.seen.settled(scene.find(), time.Now()); len(settled) > 0 && r.starts(looking) && looking.Err() == nil {
 				b.failed = &outcome{causes: settled, scene: scene, took: time.Since(began)}
 				b.stop(errServingFailed)
 				return

@@ -1,11 +1,15 @@
 package graph
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"aicr/internal/judge"
 	"aicr/internal/kube"
 	"aicr/internal/spec"
 )
@@ -14,23 +18,20 @@ import (
 const clocksDiffer = 5 * time.Second
 
 // tellEnded tells which workers have ended since they were ready, and what the node says of
-// why. One that is back at once, or between two episodes, leaves no other trace. It reports
-// whether anything was told.
+// why. One that is back at once, or between two episodes, leaves no other trace: where it
+// cannot be seen, that is told. It reports whether anything was told.
 //
 // A run may be attached to hours after its load: what befell a worker since is no matter of
 // the load. Of several ends the node knows the last one's time alone, so that where this
 // is after the load, nothing is held against the worker. Of a pod that is gone nobody knows
-// when it went: who loaded it does.
-func (r *Run) tellEnded(ctx context.Context, loadOver time.Time) (found bool, err error) {
+// when it went: who loaded it does. A zero loadOver is not known.
+func (r *Run) tellEnded(ctx context.Context, loadOver time.Time) (told bool, err error) {
 	if r.Kept.Targets == nil {
-		return false, nil
+		return true, r.tellUnseen("which workers there were is not kept")
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
-	defer cancel()
-	pods, err := r.API.List(ctx, resPods, NamesOf(r.Kept.Run.ID).Namespace, "")
+	pods, err := r.podsNow(ctx)
 	if err != nil {
-		r.Told.Say("whether workers have ended under load could not be seen: " + err.Error())
-		return false, nil
+		return true, r.tellUnseen(err.Error())
 	}
 	for _, w := range r.Kept.Targets.Workers {
 		for _, pod := range pods {
@@ -38,18 +39,53 @@ func (r *Run) tellEnded(ctx context.Context, loadOver time.Time) (found bool, er
 				continue
 			}
 			n, last := endsOf(pod)
-			if n -= w.Restarts; n <= 0 || last.at.After(loadOver.Add(clocksDiffer)) {
+			n -= w.Restarts
+			switch {
+			case n <= 0:
 				continue
+			case loadOver.IsZero():
+				err = r.tellUnseen(w.Pod + " has ended, and when the load was over is not known")
+			case last.at.After(loadOver.Add(clocksDiffer)):
+				continue
+			default:
+				text := last.words(n)
+				r.Told.Say(w.Pod + ": " + text)
+				err = r.event(spec.Event{Kind: spec.EventPod, Source: w.Pod, Worker: w.Name, Reason: spec.PodEnded, Text: text, Count: int(n)})
 			}
-			text := last.words(n)
-			r.Told.Say(w.Pod + ": " + text)
-			if err := r.event(spec.Event{Kind: spec.EventPod, Source: w.Pod, Worker: w.Name, Reason: spec.PodEnded, Text: text, Count: int(n)}); err != nil {
-				return found, err
+			if told = true; err != nil {
+				return told, err
 			}
-			found = true
 		}
 	}
-	return found, nil
+	return told, nil
+}
+
+// podsNow are the pods of what serves. A server that is away is waited for as ever, since a
+// verdict hangs on it; who interrupts does not want to wait.
+func (r *Run) podsNow(ctx context.Context) ([]kube.Object, error) {
+	namespace := NamesOf(r.Kept.Run.ID).Namespace
+	if pods, err := r.API.List(ctx, resPods, namespace, ""); err == nil || ctx.Err() == nil {
+		return pods, err
+	}
+	brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
+	defer cancel()
+	return r.API.List(brief, resPods, namespace, "")
+}
+
+// tellUnseen tells that it is not known whether workers have ended: a PASS takes that none
+// did.
+func (r *Run) tellUnseen(why string) error {
+	r.Told.Say("whether workers have ended under load could not be seen: " + why)
+	return r.event(spec.Event{Kind: spec.EventPod, Source: NamesOf(r.Kept.Run.ID).Namespace, Reason: spec.PodsUnseen, Text: why})
+}
+
+// amend holds what became of the workers against a verdict whose record is not here.
+func (r *Run) amend(ctx context.Context, end *End) error {
+	_, err := r.tellEnded(ctx, end.over)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	end.Verdict = judge.Amend(r.Kept.Plan, end.Verdict, r.Kept.Events...)
+	return err
 }
 
 // podEnd is how a container of a pod ended, or the pod itself.
@@ -99,14 +135,40 @@ func endsOf(pod kube.Object) (n int64, last podEnd) {
 
 // loadOver is when a load had ended, by its record.
 func (r *Run) loadOver(events []spec.Event) time.Time {
-	began, err := time.Parse(time.RFC3339Nano, r.Kept.Run.Start)
-	if err != nil {
-		return r.Now()
-	}
-	for _, e := range events {
-		if e.Kind == spec.EventStage && e.Stage == "end" {
-			return began.Add(time.Duration(e.T * float64(time.Second)))
-		}
+	if at := r.after(overAt(events)); !at.IsZero() {
+		return at
 	}
 	return r.Now()
+}
+
+// overBy is when a load had ended whose record is not here: by the events of its copy, or
+// by its last line; zero: nobody knows.
+func (r *Run) overBy(out *Outcome) time.Time {
+	var events []spec.Event
+	for line := range bytes.Lines(out.Files["events.jsonl"]) {
+		var e spec.Event
+		if json.Unmarshal(line, &e) == nil {
+			events = append(events, e)
+		}
+	}
+	return r.after(cmp.Or(overAt(events), out.Over))
+}
+
+// overAt is when a load ended, or broke off, in seconds since the run's start; 0: not told.
+func overAt(events []spec.Event) float64 {
+	for _, e := range events {
+		if e.Kind == spec.EventStage && e.Stage == "end" || e.Kind == spec.EventInterrupt {
+			return e.T
+		}
+	}
+	return 0
+}
+
+// after is so many seconds after the run's start; zero for none.
+func (r *Run) after(seconds float64) time.Time {
+	began, err := time.Parse(time.RFC3339Nano, r.Kept.Run.Start)
+	if err != nil || seconds <= 0 {
+		return time.Time{}
+	}
+	return began.Add(time.Duration(seconds * float64(time.Second)))
 }

@@ -88,14 +88,14 @@ func ends(t *testing.T, m *memoryAPI) int64 {
 	return n
 }
 
-// What cannot be seen is said, and is nobody's fault.
+// What cannot be seen is said, and told to the record: nobody is well by it.
 func TestEndsThatCannotBeSeenAreSaid(t *testing.T) {
 	m, k := newMemory(), keptRun()
 	m.deny["list pods"] = true
 	k.Targets = &Targets{Workers: []WorkerTarget{{Name: "w-0", Pod: "w-0"}}}
 	r, book, h := newTestRun(m, k)
-	found, err := r.tellEnded(t.Context(), time.Now())
-	if found || err != nil || len(book.events) > 0 || !strings.Contains(strings.Join(h.said, "\n"), "whether workers have ended under load could not be seen") {
-		t.Errorf("%v, %v, said %q", found, err, h.said)
+	told, err := r.tellEnded(t.Context(), time.Now())
+	if !told || err != nil || len(book.events) != 1 || book.events[0].Reason != spec.PodsUnseen || !strings.Contains(strings.Join(h.said, "\n"), "whether workers have ended under load could not be seen") {
+		t.Errorf("%v, %v, said %q", told, err, h.said)
 	}
 }

@@ -16,7 +16,7 @@ const salvageWithin = time.Minute
 func (r *Run) salvage(ctx context.Context) *End {
 	switch s := r.Kept.Settings; {
 	case s.NoCleanup:
-		r.Told.Say("interrupted during the load, which goes on: 'aicr validate --attach " + r.Kept.Run.ID + "' gets what it comes to")
+		r.Told.Say("interrupted during the load, which goes on: '" + r.Attach + "' gets what it comes to")
 		return &End{}
 	case s.Engine != EngineOwn:
 		r.Told.Say("interrupted during the load: AIPerf gives no result before its end, so that nothing of it is kept")

@@ -101,7 +101,7 @@ func TestAnInterruptedLoadIsEndedInGoodOrderAndItsRecordIsFetched(t *testing.T) 
 		"there is no room here": {exec: gives(t), room: 10, execs: []string{"--stop"}, told: 1, stays: true, stage: StageLoad,
 			said: []string{"for 1m0s at most"}},
 		"it is to stay": {exec: gives(t), told: 1, stays: true, stage: StageLoad, set: func(_ *loadedCluster, k *Kept) { k.Settings.NoCleanup = true },
-			said: []string{"interrupted during the load, which goes on: 'aicr validate --attach " + memoryRun + "' gets what it comes to"}},
+			said: []string{"interrupted during the load, which goes on: 'aicr validate --attach RUN --namespace mine' gets what it comes to"}},
 		"it is AIPerf's": {exec: gives(t), told: 1, stage: StageJudged, said: []string{"AIPerf gives no result before its end, so that nothing of it is kept"},
 			set: func(c *loadedCluster, k *Kept) {
 				k.Settings.Engine, k.Settings.AIPerf, k.Plan.Profile = EngineAIPerf, &AIPerfLoad{Concurrency: 1}, spec.ProfileClassic
@@ -140,7 +140,7 @@ func TestAnInterruptedLoadIsEndedInGoodOrderAndItsRecordIsFetched(t *testing.T) 
 					room = 1 << 20
 				}
 				h, book := &heard{}, &takingBook{memoryBook{plan: k.Plan}, &fullSpool{room: room}}
-				r := &Run{API: api, Kept: k, Book: book, Told: h.told(), Now: time.Now, Hear: func(LoadLine) {}}
+				r := &Run{API: api, Kept: k, Book: book, Told: h.told(), Now: time.Now, Hear: func(LoadLine) {}, Attach: "aicr validate --attach RUN --namespace mine"}
 				var interrupted time.Time
 				judged := time.Duration(0)
 				r.Judged = func(*End) { judged = time.Since(interrupted) }

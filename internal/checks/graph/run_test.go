@@ -56,6 +56,7 @@ type memoryBook struct {
 	events      []spec.Event
 	diagnostics []string
 	order       []string
+	episodes    int
 }
 
 func (b *memoryBook) Event(e spec.Event) error {
@@ -63,6 +64,7 @@ func (b *memoryBook) Event(e spec.Event) error {
 	return nil
 }
 func (b *memoryBook) Episode(*spec.EpisodeRecord) error { return nil }
+func (b *memoryBook) Episodes() (int, error)            { return b.episodes, nil }
 func (b *memoryBook) Spool() (Spool, error)             { return &memorySpool{}, nil }
 func (b *memoryBook) Adopt(io.Reader) error             { return nil }
 func (b *memoryBook) Compact(map[string][]byte) (*spec.Verdict, error) {

@@ -56,6 +56,18 @@ func roleOf(pod kube.Object) string {
 	return roleOther
 }
 
+// isOfLoad says that a pod or Job is the load's, or that of its trial. AIPerf's are in the
+// namespace of the graph: what befalls them is no matter of what serves.
+func isOfLoad(o kube.Object) bool {
+	part := o.Labels()[LabelPart]
+	return part == PartLoad || part == PartTrial
+}
+
+// ofLoad says it of an event.
+func (n *Names) ofLoad(event kube.Object) bool {
+	return strings.HasPrefix(event.Text("involvedObject", "name"), n.Load)
+}
+
 // workerName is what findings call a pod that is a worker; "" for another.
 func workerName(pod kube.Object) string {
 	if roleOf(pod) == roleWorker {

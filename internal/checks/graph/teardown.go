@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -47,7 +48,10 @@ func (l Left) String() string {
 // wait has its own end. Only what carries our owner's label and this run's is deleted.
 // It gives what is left.
 func Teardown(ctx context.Context, api API, s *Settings, told Told) []Left {
-	r := &remover{api: api, told: told, run: s.Run, names: NamesOf(s.Run), queued: s.Queue}
+	r := &remover{api: api, told: told, run: s.Run, names: NamesOf(s.Run), queued: s.Queue, last: true}
+	if s.Images.PullSecret != "" {
+		r.holds = map[string]string{s.Namespace: s.Images.PullSecret}
+	}
 	r.graph(ctx)
 	r.load(ctx, s.Namespace)
 	told.waiting("")
@@ -63,6 +67,9 @@ type remover struct {
 
 	queued bool // it made a queue: who may not look for one cannot know that it is gone
 
+	last  bool              // nobody comes after it who would say that a namespace stays
+	holds map[string]string // namespaces that a Secret is in which somebody has put there, and its name
+
 	dry map[string]bool // UIDs of what is taken for gone, and is not touched; nil: all is done
 
 	removed []Removed
@@ -77,6 +84,9 @@ var (
 	resClusterBinds = kube.Resource{Group: "rbac.authorization.k8s.io", Version: "v1", Name: "clusterrolebindings"}
 	resQueues       = kube.Resource{Group: "scheduling.run.ai", Version: "v2", Name: "queues"}
 	resRoutes       = kube.Resource{Group: "gateway.networking.k8s.io", Version: "v1", Name: "httproutes"}
+
+	resQuotas = kube.Resource{Version: "v1", Name: "resourcequotas"}
+	resLimits = kube.Resource{Version: "v1", Name: "limitranges"}
 
 	graphVersions = []string{"v1beta1", "v1alpha1"}
 	draVersions   = []string{"v1", "v1beta2", "v1beta1"}
@@ -399,13 +409,20 @@ func (r *remover) load(ctx context.Context, namespace string) {
 
 // validation deletes the namespace of the validations, if it is ours, nothing is in it
 // that a run's rights let us see, and nobody has begun anything in it since that was seen.
-// That it stays is not that something is left.
+// That it stays is not that something is left. Secrets are not among what is seen: where a
+// run was told of one to pull images with, somebody has put it there, and it stays.
 func (r *remover) validation(ctx context.Context, namespace string) {
 	space, err := r.api.Read(ctx, resNamespaces, "", namespace)
 	if err != nil || space.Deleting() || !sharedSpace(space) || r.wouldBeGone(space) {
 		return
 	}
-	inside := []kube.Resource{resConfigMaps, resJobs, resPods, resAccounts, resRoles, resRoleBindings, resVolumes, resRoutes}
+	if secret := cmp.Or(space.Annotations()[AnnotationPulls], r.holds[namespace]); secret != "" {
+		if r.last {
+			r.told.say("namespace %s stays, with Secret %s, which images are pulled with", namespace, secret)
+		}
+		return
+	}
+	inside := []kube.Resource{resConfigMaps, resJobs, resPods, resAccounts, resRoles, resRoleBindings, resVolumes, resRoutes, resQuotas, resLimits}
 	for _, version := range graphVersions {
 		inside = append(inside, resGraphs(version))
 	}

@@ -152,13 +152,22 @@ func TestTheSharedNamespaceStaysWhileAnybodyNeedsIt(t *testing.T) {
 		"another's Job": {func(m *memoryAPI, s *Settings) {
 			m.put(resJobs, kube.Object{"metadata": map[string]any{"name": "theirs", "namespace": s.Namespace}})
 		}, false},
-		"another's account":                {theirs(resAccounts, "theirs"), false},
-		"another's role":                   {theirs(resRoles, "theirs"), false},
-		"another's binding":                {theirs(resRoleBindings, "theirs"), false},
-		"another's volume":                 {theirs(resVolumes, "theirs"), false},
-		"another's route":                  {theirs(resRoutes, "theirs"), false},
-		"another's graph":                  {theirs(resGraphs("v1beta1"), "theirs"), false},
-		"another's pod":                    {theirs(resPods, "theirs"), false},
+		"another's account":            {theirs(resAccounts, "theirs"), false},
+		"another's role":               {theirs(resRoles, "theirs"), false},
+		"another's binding":            {theirs(resRoleBindings, "theirs"), false},
+		"another's volume":             {theirs(resVolumes, "theirs"), false},
+		"another's route":              {theirs(resRoutes, "theirs"), false},
+		"another's graph":              {theirs(resGraphs("v1beta1"), "theirs"), false},
+		"another's pod":                {theirs(resPods, "theirs"), false},
+		"an administrator's quota":     {theirs(resQuotas, "theirs"), false},
+		"an administrator's limits":    {theirs(resLimits, "theirs"), false},
+		"quotas that may not be seen":  {func(m *memoryAPI, _ *Settings) { m.deny["list resourcequotas"] = true }, false},
+		"a Secret to pull images with": {func(_ *memoryAPI, s *Settings) { s.Images.PullSecret = "pull" }, false},
+		"a Secret that another run was told of": {func(m *memoryAPI, s *Settings) {
+			o := validationManifest(s)
+			o["metadata"].(map[string]any)["annotations"] = map[string]any{AnnotationPulls: "pull"}
+			m.put(resNamespaces, o)
+		}, false},
 		"a pod of the cluster's name":      {theirs(resPods, "default"), false},
 		"an account of the cluster's name": {theirs(resAccounts, "kube-root-ca.crt"), false},
 		"another's pod that goes": {func(m *memoryAPI, s *Settings) {
@@ -294,7 +303,7 @@ func TestCleanLeavesARunAloneThatIsAlive(t *testing.T) {
 				if diff := cmp.Diff(would, removed); diff != "" {
 					t.Errorf("(-dry run +done):\n%s", diff)
 				}
-				if !c.gone && (m.has(resNamespaces, "", n.Namespace) == false || !strings.Contains(strings.Join(h.said, "\n"), "aicr clean --run "+s.Run)) {
+				if !c.gone && (m.has(resNamespaces, "", n.Namespace) == false || !strings.Contains(strings.Join(h.said, "\n"), "run "+s.Run+" is left alone: ")) {
 					t.Error(h.said)
 				}
 			})

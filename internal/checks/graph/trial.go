@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"aicr/internal/kube"
 )
 
 // trial is what is known of the load's image, from the pod that runs it once while what
@@ -68,6 +66,3 @@ func (l *loadSeen) notOurs() []Cause {
 			cmp.Or(ended.Text("message"), ended.Text("reason"), "no words")), 400),
 		Advice: []string{"--image names the image of this program, which `make image` builds; `aicr versions` lists what is pulled"}}}
 }
-
-// isTrial says that a pod is a trial's: what befalls it is no matter of what serves.
-func isTrial(pod kube.Object) bool { return pod.Labels()[LabelPart] == PartTrial }

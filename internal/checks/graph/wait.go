@@ -49,6 +49,7 @@ type watcher struct {
 	seen  causeLedger
 	since map[string]time.Time // in which state each pod is, and since when
 	logs  map[logOf]keptLog
+	had   map[string]kube.Object // by kind, what was there
 	node  struct {
 		at time.Time
 		o  kube.Object
@@ -63,7 +64,7 @@ type keptLog struct {
 }
 
 func newWatcher(api API, s *Settings, told Told) *watcher {
-	return &watcher{api: api, s: s, names: NamesOf(s.Run), told: told, seen: causeLedger{}, since: map[string]time.Time{}, logs: map[logOf]keptLog{}}
+	return &watcher{api: api, s: s, names: NamesOf(s.Run), told: told, seen: causeLedger{}, since: map[string]time.Time{}, logs: map[logOf]keptLog{}, had: map[string]kube.Object{}}
 }
 
 // look takes in the whole scene.
@@ -73,10 +74,11 @@ func (w *watcher) look(ctx context.Context) (*Scene, error) {
 	if s.Pods, err = w.api.List(ctx, resPods, w.names.Namespace, ""); err != nil {
 		return nil, fmt.Errorf("looking at pods: %w", err)
 	}
-	s.Pods = slices.DeleteFunc(s.Pods, isTrial)
+	s.Pods = slices.DeleteFunc(s.Pods, isOfLoad)
 	if s.Events, err = w.api.List(ctx, resEvents, w.names.Namespace, ""); err != nil {
 		return nil, fmt.Errorf("looking at events: %w", err)
 	}
+	s.Events = slices.DeleteFunc(s.Events, w.names.ofLoad)
 	if s.Graph, err = w.maybe(ctx, resGraphs(w.s.Graph), w.names.Graph); err != nil {
 		return nil, err
 	}
@@ -191,7 +193,8 @@ type outcome struct {
 	took   time.Duration
 }
 
-// until looks until it is done, until a cause has settled, or until its time is up.
+// until looks until it is done, until a cause has settled, or until its time is up. That
+// somebody has deleted what is waited for is an error, and none of these.
 func (w *watcher) until(ctx context.Context, within time.Duration, done func(*Scene) bool, line func(*Scene) string) (*outcome, error) {
 	began := time.Now()
 	defer w.told.waiting("")
@@ -203,6 +206,9 @@ func (w *watcher) until(ctx context.Context, within time.Duration, done func(*Sc
 		case err != nil:
 			return nil, err
 		default:
+			if err := w.removed(scene); err != nil {
+				return nil, err
+			}
 			o := &outcome{scene: scene, took: time.Since(began)}
 			found := scene.find()
 			settled := w.seen.settled(found, time.Now())
@@ -217,10 +223,10 @@ func (w *watcher) until(ctx context.Context, within time.Duration, done func(*Sc
 				return o, nil
 			case len(settled) > 0:
 				o.causes = settled
-				return o, nil
+				return o, w.standing(ctx)
 			case o.took >= within:
 				o.causes = found // nothing has lasted, but that is what there is
-				return o, nil
+				return o, w.standing(ctx)
 			}
 			w.told.waiting(line(scene))
 		}
@@ -353,12 +359,12 @@ func (t Told) say(format string, args ...any) {
 	}
 }
 
-func (t Told) spares(run, why string) {
+func (t Told) spares(s Spared) {
 	if t.Spared != nil {
-		t.Spared(run, why)
+		t.Spared(s)
 		return
 	}
-	t.say("run %s is left alone: %s; `aicr clean --run %s` removes it all the same", run, why, run)
+	t.say("run %s is left alone: %s", s.Run, s.Why)
 }
 
 func (t Told) waiting(text string) {

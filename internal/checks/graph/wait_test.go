@@ -281,15 +281,15 @@ func TestWhoHasNobodyToTellGoesOn(t *testing.T) {
 	nobody := Told{}
 	nobody.say("x")
 	nobody.waiting("x")
-	nobody.spares("r", "why")
+	nobody.spares(Spared{Run: "r", Why: "why"})
 	if err := nobody.event(spec.Event{}); err != nil {
 		t.Error(err)
 	}
 	var said, spared []string
 	told := Told{Say: func(text string) { said = append(said, text) }}
-	told.spares("r", "why")
-	told.Spared = func(run, why string) { spared = append(spared, run+" "+why) }
-	told.spares("r", "why")
+	told.spares(Spared{Run: "r", Why: "why"})
+	told.Spared = func(s Spared) { spared = append(spared, s.Run+" "+s.Why) }
+	told.spares(Spared{Run: "r", Why: "why"})
 	if len(said) != 1 || !strings.Contains(said[0], "run r is left alone: why") || !slices.Equal(spared, []string{"r why"}) {
 		t.Errorf("said %q, spared %q", said, spared)
 	}

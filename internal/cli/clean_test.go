@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"aicr/internal/checks/graph"
+	"aicr/internal/kube"
+	"aicr/internal/kube/kubetest"
+	"aicr/internal/spec"
+)
+
+// What is left alone is told with the command that removes it, which finds it from
+// anywhere: its namespace and its cluster are in it.
+func TestWhatCleanLeavesAloneIsToldWithHowToRemoveIt(t *testing.T) {
+	const list = `{"apiVersion":"v1","kind":"List","items":[ITEM]}`
+	n := graph.NamesOf(someRun)
+	meta := func(more string) string {
+		return `"labels":{"` + graph.LabelOwner + `":"aicr","` + graph.LabelRun + `":"` + someRun + `"}` + more
+	}
+	w := startCluster(t, "")
+	answer := func(path, item string) {
+		w.Answer(path, http.StatusOK, strings.Replace(list, "ITEM", item, 1))
+	}
+	answer("/api/v1/namespaces", `{"metadata":{"name":"`+n.Namespace+`",`+meta(`,"annotations":{"`+graph.AnnotationHome+`":"team-a"}`)+`}}`)
+	w.Answer("/api/v1/namespaces/team-a", http.StatusOK, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team-a"}}`)
+	for _, name := range []string{"clusterroles", "clusterrolebindings"} {
+		answer("/apis/rbac.authorization.k8s.io/v1/"+name, "")
+	}
+	for path, kinds := range map[string][]string{"/api/v1/": {"configmaps", "serviceaccounts"}, "/apis/rbac.authorization.k8s.io/v1/": {"roles", "rolebindings"}} {
+		for _, kind := range kinds {
+			w.Answer(path+kind, http.StatusForbidden, "")
+			w.Answer(path+"namespaces/team-a/"+kind, http.StatusForbidden, "")
+			answer(path+"namespaces/team-b/"+kind, "")
+		}
+	}
+	job := func(active string) string {
+		return `{"metadata":{"name":"` + n.Load + `","namespace":"team-a",` + meta("") + `},"status":{"active":` + active + `}}`
+	}
+	for name, c := range map[string]struct {
+		active string
+		alive  bool
+		want   string
+	}{
+		"alive":   {"1", true, "alive its load is running COMMAND removes it all the same"},
+		"unknown": {"0", false, "unknown it is not known whether somebody leads it: you may not look into namespace team-a if nobody does: COMMAND"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer("/apis/batch/v1/jobs", job(c.active))
+			command := "aicr clean --run " + someRun + " --namespace team-a --kubeconfig " + w.config + " --context test"
+			stdout, stderr, code := w.aicr("clean", "--namespace", "team-b", "--kubeconfig", w.config)
+			got := strings.Join(strings.Fields(stdout), " ") // the page has lines of its own
+			if want := "nothing to remove; left alone: 1 run " + someRun + " " + strings.ReplaceAll(c.want, "COMMAND", command); code != 0 || got != want {
+				t.Errorf("code %d, %q, want %q: %s", code, got, want, stderr)
+			}
+			stdout, stderr, code = w.aicr("clean", "--namespace", "team-b", "--kubeconfig", w.config, "-o", "json")
+			var found cleaned
+			if err := json.Unmarshal([]byte(stdout), &found); err != nil {
+				t.Fatal(err, stdout)
+			}
+			if len(found.Spared) != 1 || found.Spared[0].Alive != c.alive || found.Spared[0].Command != command || code != 0 {
+				t.Errorf("code %d, %s: %s", code, stdout, stderr)
+			}
+			if all := w.wrote(); len(all) > 0 {
+				t.Errorf("it wrote: %q", all)
+			}
+		})
+	}
+}
+
+// A run that was begun with a token, and whose Secret is not made yet, is not gone on with
+// without one: nothing of it is touched, and with one it can be attached to.
+func TestWhoAttachesWithoutTheTokenIsToldBeforeAnythingIsTouched(t *testing.T) {
+	thresholds, _ := spec.DefaultThresholds(spec.ProfileSmoke)
+	plan, err := spec.EncodePlan(&spec.Plan{Schema: spec.PlanSchema, Profile: spec.ProfileSmoke, Stability: spec.StabilityReport, Thresholds: thresholds, Constraints: []spec.Constraint{},
+		Point: spec.OperatingPoint{Workers: 2, Concurrency: 16, DurationS: 15, InputTokens: 128, OutputTokens: 128, Prompts: "unique", RequestTimeout: 60}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := json.Marshal(spec.Run{Schema: spec.RunSchema, ID: someRun})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := json.Marshal(graph.Settings{Run: someRun, Namespace: "mine", Graph: "v1beta1", Token: true, GPUs: graph.ByDevicePlugin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := startCluster(t, "")
+	w.Keep("mine", graph.NamesOf(someRun).Kept, kubetest.Object{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": graph.NamesOf(someRun).Kept, "namespace": "mine", "labels": graph.Labels(someRun, graph.PartKept)},
+		"data":     map[string]any{"run.json": string(run), "settings.json": string(settings), "plan.yaml": string(plan), "stage": graph.StageDeploy}})
+	stdout, stderr, code := w.aicr("validate", "--attach", someRun, "--namespace", "mine")
+	for _, want := range []string{"run " + someRun + ": it was begun with HF_TOKEN, which is not set here, and its Secret is not made yet",
+		"set it and attach again, or remove the run: aicr clean --run " + someRun + " --namespace mine --context test"} {
+		if code != int(Misused) || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("code %d, %q, no %q in %s", code, stdout, want, stderr)
+		}
+	}
+	if all := w.wrote(); len(all) > 0 {
+		t.Errorf("it wrote: %q", all)
+	}
+}
+
+// Who attaches from another machine may call the cluster by another name than who began
+// the run: the commands that are told are for where they are told.
+func TestACommandThatIsToldFindsTheRunFromHere(t *testing.T) {
+	kept := &graph.Kept{Run: spec.Run{ID: someRun, Target: spec.Target{Context: "theirs"}}, Settings: &graph.Settings{Namespace: "mine"}}
+	o := &validateOptions{}
+	o.on.cluster.kubeconfig = "my config"
+	j := &validateJob{options: o, cluster: &kube.Cluster{Context: "ours"}}
+	if got, want := j.attachCommand(kept), "aicr validate --attach "+someRun+" --namespace mine --kubeconfig 'my config' --context ours"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
