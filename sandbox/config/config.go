@@ -21,9 +21,12 @@ type Config struct {
 	Gateway             bool   // the Gateway API and its inference extension are served
 	DefaultStorageClass bool   // volumes are provisioned without being asked for by name
 	AICR                string // the aicr program; empty is for the caller to find
-	Venv                string // the Python environment with the real Dynamo and AIPerf; empty: none
+	Venv                string // the Python environment with the real Dynamo and AIPerf; empty is for the caller to find, NoVenv: none
 	Audit               bool   // the API server writes down who asked for what
 }
+
+// NoVenv is said where the real Dynamo and AIPerf are not wanted, though they may be there.
+const NoVenv = "none"
 
 // Node is one machine.
 type Node struct {
@@ -142,7 +145,10 @@ func (f *file) config(folder string) Config {
 	c.Dynamo.Runtime = or(f.Dynamo.Runtime, c.Dynamo.Runtime)
 	c.KAI, c.Gateway = f.KAI, f.Gateway
 	c.DefaultStorageClass = or(f.DefaultStorageClass, c.DefaultStorageClass)
-	c.AICR, c.Venv = absolute(folder, f.AICR), absolute(folder, f.Venv)
+	c.AICR, c.Venv = absolute(folder, f.AICR), f.Venv
+	if c.Venv != NoVenv {
+		c.Venv = absolute(folder, c.Venv)
+	}
 	c.Audit = f.Audit
 	return c
 }

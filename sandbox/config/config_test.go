@@ -53,6 +53,14 @@ audit: true
 	}
 }
 
+func TestAnEnvironmentThatIsNotWantedIsNoPath(t *testing.T) {
+	for text, want := range map[string]string{"venv: none": NoVenv, "venv: some": "/etc/box/some", "kai: true": ""} {
+		if got, err := Decode([]byte(text), "/etc/box"); err != nil || got.Venv != want {
+			t.Errorf("%s: %q, %v; want %q", text, got.Venv, err, want)
+		}
+	}
+}
+
 func TestNoDynamoAPIMeansThatDynamoIsNotInstalled(t *testing.T) {
 	got, err := Decode([]byte("dynamo: {api: []}"), "")
 	if err != nil || len(got.Dynamo.API) != 0 {

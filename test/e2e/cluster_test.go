@@ -167,13 +167,25 @@ func finished(t *testing.T, cmd *exec.Cmd) *outcome {
 // short are the flags of a validation that decides as fast as it can.
 var short = []string{"--profile", "smoke", "--episode-duration", "10s", "--concurrency-per-gpu", "8"}
 
-// validate validates the cluster, and reads the verdict that it kept.
+// validate validates the cluster, and reads the verdict that it kept. Several clusters and
+// their loads share this machine: a load that says that it was too late itself has measured
+// nothing, rightly, and is had again.
 func (c *cluster) validate(t *testing.T, env []string, args ...string) *outcome {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "run")
-	o := c.run(t, env, append([]string{"validate", "--run", dir}, args...)...)
-	o.dir, o.verdict = dir, verdictIn(t, dir)
-	return o
+	for try := 1; ; try++ {
+		dir := filepath.Join(t.TempDir(), "run")
+		o := c.run(t, env, append([]string{"validate", "--run", dir}, args...)...)
+		o.dir, o.verdict = dir, verdictIn(t, dir)
+		if !o.wasLate() || try == 3 {
+			return o
+		}
+		t.Logf("the machine was too busy, in try %d: %s", try, o)
+	}
+}
+
+// wasLate says that a run, or one of a fleet, was called invalid for its own client.
+func (o *outcome) wasLate() bool {
+	return o.code == 3 && strings.HasPrefix(o.stdout, "INVALID") && strings.Contains(o.stdout, "the client's own stamps were late")
 }
 
 // verdictIn is the verdict of a run's folder, or nil where there is none.

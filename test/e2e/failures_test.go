@@ -23,7 +23,7 @@ import (
 )
 
 // failing is a cluster with a node for each start that fails at a time, and one on which
-// all of their loads have room.
+// all of their loads have room. Nobody has an image of AIPerf there.
 const failing = `
 nodes:
   - {name: gpu-0, gpus: 2}
@@ -34,6 +34,7 @@ nodes:
   - {name: cpu-0, gpus: 0, cpu: "64"}
 kai: true
 aicr: PROGRAM
+venv: none
 `
 
 // A start that fails has to be known for one in a small share of the time that it has.
@@ -173,7 +174,7 @@ var failures = map[string]failure{
 		says:  []string{"the load could not begin: an image cannot be pulled", "-trial-", "registry.nobody.example/aicr/aicr"},
 		index: "ImagePullBackOff", kept: []string{"pod-aicr-load-*-trial-*.yaml", "job-trial.yaml", "events-load.txt"},
 	},
-	"an image of AIPerf that nobody has": { // as here, where no Python stands for it
+	"an image of AIPerf that nobody has": {
 		faults:  "slow-start=4m",
 		args:    []string{"--engine", "aiperf", "--profile", "classic"},
 		verdict: spec.Invalid, code: 3, finding: "cluster/pods-failed",

@@ -467,9 +467,11 @@ func TestNodeAfterNode(t *testing.T) {
 	before := c.asItIs(t)
 	c.annotate(t, "gpu-3", map[string]string{scenarioAnnotation: strings.ReplaceAll(played("kind: worker-slow, workers: [0], factor: 6"), "workers: 2", "workers: 1")})
 	var all sync.WaitGroup
-	all.Go(func() { t.Run("all are well", c.allAreWell) })
+	all.Go(func() {
+		t.Run("all are well", c.allAreWell)
+		t.Run("interrupted at the second", c.interruptedAtTheSecond)
+	})
 	all.Go(func() { t.Run("one is sick", c.oneIsSick) })
-	all.Go(func() { t.Run("interrupted at the second", c.interruptedAtTheSecond) })
 	all.Wait()
 	c.settled(t, before)
 }

@@ -178,7 +178,10 @@ func complete(c *config.Config) error {
 	if c.AICR == "" {
 		c.AICR = filepath.Join(bin, "aicr")
 	}
-	if c.Venv == "" {
+	switch c.Venv {
+	case config.NoVenv:
+		c.Venv = ""
+	case "":
 		venv := filepath.Join(bin, "..", ".cache", "interop", "venv")
 		if exists(filepath.Join(venv, "bin", "python")) {
 			c.Venv = venv
