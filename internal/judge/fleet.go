@@ -151,6 +151,10 @@ func worstState(nodes []spec.FleetNode) spec.State {
 	return order[worst]
 }
 
+func compared(n spec.FleetNode) bool {
+	return slices.ContainsFunc(n.Figures, func(x spec.FleetFigure) bool { return x.Ratio != nil })
+}
+
 // fleetReason says which nodes the verdict is by: their names, where it is no pass.
 func fleetReason(f *spec.FleetVerdict, odd []string) string {
 	var by []string
@@ -169,6 +173,8 @@ func fleetReason(f *spec.FleetVerdict, odd []string) string {
 		return fmt.Sprintf("%d of %s %s", len(odd), all, worse)
 	case len(odd) > 0:
 		return text + "; " + worse
+	case len(f.Nodes) > 1 && f.Verdict == spec.Pass && !slices.ContainsFunc(f.Nodes, compared):
+		return text + "; none has a peer to be compared with"
 	case len(f.Nodes) > 1 && f.Verdict == spec.Pass:
 		return text + "; no node is worse than its peers show"
 	}

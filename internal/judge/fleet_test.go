@@ -40,6 +40,9 @@ func TestANodesPeersHaveTheSameGPUs(t *testing.T) {
 		t.Errorf("the slow one of the two alike: %s: %s", f.Verdict, f.Reason)
 	}
 	f = CompareFleet([]*FleetSide{nodeWith("a", 0, well...).with("H100"), nodeWith("b", 0, well...)})
+	if want := "2 of 2 nodes PASS; none has a peer to be compared with"; f.Reason != want {
+		t.Errorf("%q, want %q", f.Reason, want)
+	}
 	if want := []string{"a is compared with none: no other has its GPUs (H100)", "b is compared with none: no other has its GPUs (which, nobody says)"}; !slices.Equal(f.Notes, want) {
 		t.Errorf("noted %q, want %q", f.Notes, want)
 	}

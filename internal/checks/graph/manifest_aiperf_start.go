@@ -16,8 +16,8 @@ const noAnswer = 69
 // startAIPerf waits for a first answer, as this program's own load does before it begins:
 // a service that is ready may be cold, or never serve, and AIPerf would measure that. It
 // tells of it in lines as that load prints them, and classes a request that was not
-// answered as that load does. What it needs is in variables, and no
-// part of the program, so that no name can become one.
+// answered as that load does. What it needs is in variables, and no part of the program, so
+// that no name can become one.
 const startAIPerf = `import http.client, itertools, json, os, pathlib, signal, socket, subprocess, sys, time, urllib.parse
 
 begun, number = time.monotonic(), itertools.count(1)

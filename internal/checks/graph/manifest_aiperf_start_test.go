@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +32,6 @@ print("AIPerf was begun:", *sys.argv[1:])
 // started is how the Job of AIPerf ended, with a service that is played.
 type started struct {
 	code  int
-	took  time.Duration
 	lines []LoadLine
 	text  string
 }
@@ -64,16 +64,17 @@ func startWith(t *testing.T, service http.HandlerFunc, change ...string) *starte
 	if err := os.WriteFile(filepath.Join(dir, "aiperf", "__main__.py"), []byte(strings.ReplaceAll(fakeAIPerf, "FOLDER", folder)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(python, "-c", strings.ReplaceAll(wrapAIPerf, aiperfFolder, folder), "profile", "--streaming")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for one that would wait for ever
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, "-c", strings.ReplaceAll(wrapAIPerf, aiperfFolder, folder), "profile", "--streaming")
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+dir, "AICR_URL="+at.URL, "AICR_MODEL=some/model", "AICR_ANSWER_WITHIN=20", "AICR_ANSWER_TRY=10", "http_proxy=http://nobody.example:1")
 	cmd.Env = append(cmd.Env, change...)
 	cmd.Stderr = os.Stderr
-	began := time.Now()
 	out, err := cmd.Output()
 	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 		t.Fatal(err)
 	}
-	s := &started{code: cmd.ProcessState.ExitCode(), took: time.Since(began), text: string(out)}
+	s := &started{code: cmd.ProcessState.ExitCode(), text: string(out)}
 	for line := range strings.Lines(s.text) {
 		if l := ParseLoadLine([]byte(strings.TrimSpace(line))); l.N > 0 {
 			s.lines = append(s.lines, l)
@@ -124,7 +125,7 @@ func TestAIPerfIsBegunOnceThereIsAnAnswer(t *testing.T) {
 		t.Errorf("that AIPerf begins is told by %+v\n%s", last, s.text)
 	}
 	events := s.answer(t).events("there")
-	if len(events) != 1 || events[0].Kind != spec.EventAnswer || *events[0].Tokens != 2 || *events[0].Seconds < 1.2 || *events[0].Seconds > 15 || events[0].T < 3.2 {
+	if len(events) != 1 || events[0].Kind != spec.EventAnswer || *events[0].Tokens != 2 || *events[0].Seconds < 1.2 || events[0].T < 3.2 {
 		t.Errorf("told %+v", events)
 	}
 }
@@ -157,36 +158,35 @@ func TestAIPerfIsNotBegunWithoutAnAnswer(t *testing.T) {
 			_ = c.Close()
 		}
 	}
-	soon := []string{"AICR_ANSWER_WITHIN=4", "AICR_ANSWER_TRY=1"}
+	soon := []string{"AICR_ANSWER_WITHIN=6", "AICR_ANSWER_TRY=1"}
 	for name, c := range map[string]struct {
 		service http.HandlerFunc
 		change  []string
 		class   load.Class
 		text    string
-		tries   int // at least
-		within  time.Duration
+		again   bool // it is asked again; else it is known at once that this will not change
 	}{
-		"it refuses":                   {answers(503, "not ready to serve"), soon, load.HTTPStatus, "HTTP 503: not ready to serve", 2, 10 * time.Second},
-		"it knows no such model":       {answers(404, "no model"), soon, load.HTTPStatus, "HTTP 404", 2, 10 * time.Second},
-		"it hangs":                     {hangs, soon, load.Timeout, "no answer within 1 s", 2, 12 * time.Second},
-		"it never ends":                {drips, soon, load.Timeout, "no answer within 1 s", 2, 12 * time.Second},
-		"it breaks off":                {breaks, soon, load.Reset, "RemoteDisconnected", 2, 10 * time.Second},
-		"nobody is there":              {nil, append([]string{"AICR_URL=http://127.0.0.1:1"}, soon...), load.Connect, "refused", 2, 10 * time.Second},
-		"it says nothing":              {answers(200, `{"choices":[{"message":{"content":""}}]}`), soon, load.NoTokens, "without a token", 2, 10 * time.Second},
-		"it does not let anybody in":   {answers(401, "who are you?"), nil, load.HTTPStatus, "HTTP 401: who are you?", 1, 8 * time.Second},
-		"it is another kind of server": {answers(200, "<html>welcome</html>"), nil, load.BadStream, "no chat completion: <html>", 1, 8 * time.Second},
+		"it refuses":                   {answers(503, "not ready to serve"), soon, load.HTTPStatus, "HTTP 503: not ready to serve", true},
+		"it knows no such model":       {answers(404, "no model"), soon, load.HTTPStatus, "HTTP 404", true},
+		"it hangs":                     {hangs, soon, load.Timeout, "no answer within 1 s", true},
+		"it never ends":                {drips, soon, load.Timeout, "no answer within 1 s", true},
+		"it breaks off":                {breaks, soon, load.Reset, "RemoteDisconnected", true},
+		"nobody is there":              {nil, append([]string{"AICR_URL=http://127.0.0.1:1"}, soon...), load.Connect, "refused", true},
+		"it says nothing":              {answers(200, `{"choices":[{"message":{"content":""}}]}`), soon, load.NoTokens, "without a token", true},
+		"it does not let anybody in":   {answers(401, "who are you?"), nil, load.HTTPStatus, "HTTP 401: who are you?", false},
+		"it is another kind of server": {answers(200, "<html>welcome</html>"), nil, load.BadStream, "no chat completion: <html>", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := startWith(t, c.service, c.change...)
-			if s.code != noAnswer || strings.Contains(s.text, "AIPerf was begun") || s.took > c.within {
-				t.Fatalf("exit %d after %s\n%s", s.code, s.took, s.text)
+			if s.code != noAnswer || strings.Contains(s.text, "AIPerf was begun") {
+				t.Fatalf("exit %d\n%s", s.code, s.text)
 			}
 			events := s.answer(t).events("there")
 			if len(events) != 2 || events[0].Kind != spec.EventAnswer || *events[0].Tokens != 0 {
 				t.Fatalf("told %+v", events)
 			}
-			if e := events[1]; e.Kind != spec.EventNotServed || e.Reason != c.class.String() || !strings.Contains(e.Text, c.text) || e.Count < c.tries || *e.Seconds > c.within.Seconds() {
+			if e := events[1]; e.Kind != spec.EventNotServed || e.Reason != c.class.String() || !strings.Contains(e.Text, c.text) || (e.Count > 1) != c.again || *e.Seconds <= 0 {
 				t.Errorf("told %+v, want %s: %s", e, c.class, c.text)
 			}
 		})
