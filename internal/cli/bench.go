@@ -116,7 +116,7 @@ func (j *benchJob) startDemo(ctx context.Context) (stop func(), err error) {
 	s.Fleet.Workers, s.Fleet.MaxSequences = 3, 3
 	s.Fleet.Timing.Base, s.Fleet.Timing.Host = spec.Duration(4*time.Millisecond), spec.Duration(time.Millisecond)
 	fleet := sim.NewLive(s, 1, 1)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := j.network.listen("127.0.0.1:0")
 	if err != nil {
 		return nil, unmeasured("", "starting the demo endpoint: %w", err)
 	}
@@ -126,6 +126,7 @@ func (j *benchJob) startDemo(ctx context.Context) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go fleet.Run(ctx)
 	j.target.URL, j.spec.Model = "http://"+listener.Addr().String(), "demo"
+	j.target.Dial = j.network.dialer(j.target)
 	return func() {
 		_ = srv.Close()
 		cancel()

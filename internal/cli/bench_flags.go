@@ -203,6 +203,7 @@ func (s *seconds) Set(text string) error {
 type benchJob struct {
 	options  *benchOptions
 	target   load.TargetOptions
+	network  Network
 	spec     workload.Spec
 	replay   *workload.Workload // instead of spec: bodies from a file
 	main     load.Schedule
@@ -216,7 +217,7 @@ type benchJob struct {
 func (o *benchOptions) check(a *app) (*benchJob, error) {
 	var wrong []error
 	bad := func(hint, format string, args ...any) { wrong = append(wrong, misuse(hint, format, args...)) }
-	j := &benchJob{options: o}
+	j := &benchJob{options: o, network: a.env.Network}
 
 	switch {
 	case o.url == "" && !o.demo:
@@ -229,6 +230,7 @@ func (o *benchOptions) check(a *app) (*benchJob, error) {
 	}
 	j.target = load.TargetOptions{URL: o.url, Endpoint: workload.Endpoint(o.endpoint), Proxy: o.proxy,
 		UserAgent: "aicr/" + a.env.Build.Version, HTTP2: o.http == "2"}
+	j.target.Dial = a.env.Network.dialer(j.target)
 	wrong = append(wrong, o.checkSecrets(a, &j.target)...)
 	if o.url != "" {
 		if _, err := load.NewTarget(j.target); err != nil {

@@ -27,6 +27,8 @@ type Env struct {
 	// context, the second ends Run at once. Nil when there are none.
 	Signals <-chan os.Signal
 
+	Network Network
+
 	Build Build
 }
 

@@ -120,6 +120,7 @@ func (t *lineTold) endpoint(sources []observe.Source) checks.EndpointOptions {
 		AnswerWithin: time.Duration(g.plan.Thresholds.AnswerWithinS * float64(time.Second)),
 		Host:         hostFiles(), Progress: t.progress, Note: t.note,
 	}
+	o.Target.Dial = t.app.env.Network.dialer(o.Target)
 	if g.settings.Gateway {
 		name, value := graph.RouteHeader(&g.settings)
 		o.Target.Header = http.Header{http.CanonicalHeaderKey(name): {value}}
@@ -135,7 +136,7 @@ func (t *lineTold) endpoint(sources []observe.Source) checks.EndpointOptions {
 // sources are the pages that are observed, and what is not, with the reason.
 func (t *lineTold) sources(ctx context.Context) (all []observe.Source, missing []string, end func()) {
 	g := &t.given.targets
-	pages := observe.NewClient(&http.Transport{IdleConnTimeout: 2 * time.Minute})
+	pages := observe.NewClient(t.app.env.Network.transport())
 	end = pages.Close
 	missing = append(missing, g.Missing...)
 	if g.Frontend != "" {

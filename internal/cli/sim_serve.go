@@ -155,7 +155,7 @@ func (a *app) simServe(ctx context.Context, arg string, o *serveOptions) error {
 	server := serve.New(fleet, s.Scenario, serve.Options{Model: o.model, Token: token, Node: sim.NodeName,
 		Log: func(line string) { a.say("frontend: %s", line) }})
 
-	house := &listeners{}
+	house := &listeners{network: a.env.Network}
 	defer house.close()
 	frontend, err := house.serve(host, port, server.Frontend())
 	if err != nil {
@@ -215,10 +215,13 @@ func loopback(host string) bool {
 }
 
 // listeners are the servers of one fleet.
-type listeners struct{ all []*http.Server }
+type listeners struct {
+	network Network
+	all     []*http.Server
+}
 
 func (l *listeners) serve(host string, port int, h http.Handler) (address string, err error) {
-	at, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	at, err := l.network.listen(net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
 		return "", misuse("name other ports with --listen, --worker-port, --gpu-port and --node-port; 0 is any that is free", "listening: %w", err)
 	}

@@ -376,6 +376,7 @@ const leastEpisode = 10 * time.Second
 // checkURL finds what is wrong with an endpoint's address and what it wants to know.
 func (o *validateOptions) checkURL(a *app) (wrong []error) {
 	o.target = load.TargetOptions{URL: o.url, Endpoint: workload.Chat, Proxy: o.access.proxy, UserAgent: "aicr/" + a.env.Build.Version}
+	o.target.Dial = a.env.Network.dialer(o.target)
 	wrong = o.access.checkSecrets(a, &o.target)
 	if _, err := load.NewTarget(o.target); err != nil {
 		wrong = append(wrong, misuse(targetHint(err), "%w", err))

@@ -75,8 +75,8 @@ func (j *validateJob) serve(ctx context.Context, o *checks.EndpointOptions) (end
 	fleet := sim.NewLive(s, j.plan.Seed, 1)
 	server := serve.New(fleet, s, serve.Options{Model: servedModel, Node: sim.NodeName,
 		Log: func(line string) { j.app.detail("frontend: %s", line) }})
-	client := observe.NewClient(&http.Transport{IdleConnTimeout: 2 * time.Minute})
-	house := &listeners{}
+	client := observe.NewClient(j.app.env.Network.transport())
+	house := &listeners{network: j.app.env.Network}
 	// An interrupt ends the load in good order, for which the fleet is still needed.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -97,6 +97,7 @@ func (j *validateJob) serve(ctx context.Context, o *checks.EndpointOptions) (end
 		return nil, err
 	}
 	o.Target = load.TargetOptions{URL: "http://" + at, Endpoint: workload.Chat, UserAgent: "aicr/" + j.app.env.Build.Version}
+	o.Target.Dial = j.app.env.Network.dialer(o.Target)
 	o.Model, o.Names = servedModel, map[string]string{}
 	o.Sources = append(o.Sources, observe.Frontend(client, "http://"+at+"/metrics"))
 	seen := fleet.Snapshot()

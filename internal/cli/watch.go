@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
@@ -276,7 +275,9 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 	config, token, more := a.access(o)
 	j.token = token
 	wrong = append(wrong, more...)
-	j.client = observe.NewClient(&http.Transport{TLSClientConfig: config, IdleConnTimeout: 2 * time.Minute})
+	transport := a.env.Network.transport()
+	transport.TLSClientConfig = config
+	j.client = observe.NewClient(transport)
 	if err := errors.Join(wrong...); err != nil {
 		return nil, err
 	}

@@ -6,22 +6,31 @@ package memnet
 import (
 	"context"
 	"net"
+	"strconv"
 	"sync"
 	"syscall"
 )
+
+// firstPort is below the ports that are given out for port 0.
+const firstPort = 40000
 
 // Net connects listeners with dialers by address. The zero value is ready.
 type Net struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
+	last      int // port that was given out
 }
 
-// Listen listens on an address, host:port.
+// Listen listens on an address, host:port; port 0 is any that is free.
 func (n *Net) Listen(addr string) net.Listener {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.listeners == nil {
 		n.listeners = map[string]*listener{}
+	}
+	if host, port, err := net.SplitHostPort(addr); err == nil && port == "0" {
+		n.last++
+		addr = net.JoinHostPort(host, strconv.Itoa(firstPort+n.last))
 	}
 	l := &listener{net: n, addr: address(addr), conns: make(chan net.Conn), done: make(chan struct{})}
 	n.listeners[addr] = l
