@@ -139,7 +139,7 @@ type started struct {
 func startBench(t *testing.T, args ...string) *started {
 	t.Helper()
 	s := &started{dir: t.TempDir()}
-	s.Cmd = exec.Command("aicr", append([]string{"bench"}, args...)...)
+	s.Cmd = exec.Command(program, append([]string{"bench"}, args...)...)
 	s.Dir, s.Stdout, s.Stderr, s.Env = s.dir, &s.stdout, &s.stderr, programEnv()
 	if err := s.Start(); err != nil {
 		t.Fatal(err)

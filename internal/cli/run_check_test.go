@@ -296,7 +296,7 @@ func (w *jobWorld) message() *graph.LoadMessage {
 // fetch fetches the record as the command does.
 func (w *jobWorld) fetch(how ...string) map[string][]byte {
 	w.t.Helper()
-	data, err := exec.Command("aicr", append([]string{"run", "fetch", "--results", w.path("results")}, how...)...).Output()
+	data, err := exec.Command(program, append([]string{"run", "fetch", "--results", w.path("results")}, how...)...).Output()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func (w *jobWorld) fetch(how ...string) map[string][]byte {
 
 func (w *jobWorld) received() {
 	w.t.Helper()
-	if out, err := exec.Command("aicr", "run", "fetch", "--results", w.path("results"), "--received").CombinedOutput(); err != nil {
+	if out, err := exec.Command(program, "run", "fetch", "--results", w.path("results"), "--received").CombinedOutput(); err != nil {
 		w.t.Fatalf("%v: %s", err, out)
 	}
 }
@@ -339,9 +339,9 @@ func jobExit(t *testing.T, cmd *exec.Cmd) int {
 
 func TestALoadsJobGoesOnWithTheRunAndLeavesItsResultEverywhere(t *testing.T) {
 	w := newJobWorld(t, nil)
-	cmd := w.start("aicr")
+	cmd := w.start(program)
 	w.until("a message", func() bool { return w.has("message") })
-	if out, err := exec.Command("aicr", "run", "fetch", "--results", w.path("results")).CombinedOutput(); !w.has("results/finished") && (err == nil || !strings.Contains(string(out), "the run is not finished")) {
+	if out, err := exec.Command(program, "run", "fetch", "--results", w.path("results")).CombinedOutput(); !w.has("results/finished") && (err == nil || !strings.Contains(string(out), "the run is not finished")) {
 		t.Errorf("a run that is not finished is fetched: %v %s", err, out)
 	}
 	w.until("a result", func() bool { return w.has("results/finished") })
@@ -437,7 +437,7 @@ func toldToEnd(t *testing.T, who int) {
 	w := newJobWorld(t, func(p *spec.Plan) {
 		p.Point.Requests, p.Point.DurationS = 0, 120
 	})
-	cmd := w.start("aicr")
+	cmd := w.start(program)
 	w.until("load", w.loads)
 	if err := syscall.Kill(who*cmd.Process.Pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -471,7 +471,7 @@ func TestALoadThatIsStoppedGivesItsRecordSoFar(t *testing.T) {
 		p.Thresholds, _ = spec.DefaultThresholds(p.Profile)
 		p.Thresholds.AnswerWithinS, p.Point.Requests, p.Point.DurationS = 30, 0, 3
 	})
-	cmd := w.start("aicr")
+	cmd := w.start(program)
 	w.until("an episode", func() bool { return w.has("results/run/episodes/001") })
 	files := w.fetch("--stop")
 	w.received()
@@ -516,7 +516,7 @@ func TestACrashIsToldInWordsAndIsNoSkip(t *testing.T) {
 		words   string
 	}{
 		"a panic": {"aicr-crashes", func(*jobWorld) {}, "the program itself has crashed: panic: index out of range [7] with length 5"},
-		"killed by the kernel": {"aicr", func(w *jobWorld) {
+		"killed by the kernel": {program, func(w *jobWorld) {
 			w.until("load", w.loads)
 			w.killInner()
 		}, "the process that loads was killed"},
@@ -554,7 +554,7 @@ func TestAFullDiskIsToldAndIsNoPass(t *testing.T) {
 	w.put("given/settings.json", bytes.Replace(must(os.ReadFile(w.path("given/settings.json"))), []byte(`"keepFor":"20s"`), []byte(`"keepFor":"1s"`), 1), nil)
 	// A file system of its own, too small for an episode.
 	script := fmt.Sprintf("mount -t tmpfs -o size=32k tmpfs %s && exec \"$@\"", w.path("results"))
-	cmd := w.start("unshare", "-Urm", "sh", "-c", script, "sh", "aicr")
+	cmd := w.start("unshare", "-Urm", "sh", "-c", script, "sh", program)
 	if code := jobExit(t, cmd); code != 3 {
 		t.Fatalf("exit code %d\n%s\n%s", code, w.out.String(), w.said.String())
 	}
@@ -628,7 +628,7 @@ func TestWhatAJobCannotUseIsToldAllAtOnce(t *testing.T) {
 	w.put("given/targets.json", []byte(`{"urls":"http://x"}`), nil)
 	w.put("given/settings.json", []byte(`{}{}`), nil)
 	w.put("given/plan.yaml", []byte("profile: [\n"), nil)
-	cmd := w.start("aicr")
+	cmd := w.start(program)
 	if code := jobExit(t, cmd); code != 3 {
 		t.Errorf("exit code %d", code)
 	}

@@ -2,9 +2,10 @@ package cli
 
 import (
 	"bytes"
-	"context"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -28,13 +30,21 @@ import (
 
 // world is what a script has started, and what it saw of the program.
 type world struct {
-	again []func() // makes each server forget, for a run that is done again
+	t       *testing.T
+	servers []server
 
 	mu       sync.Mutex
 	requests int             // completions that came, probes included
 	bodies   []byte          // of the requests, end to end
 	clients  map[string]bool // addresses that the load came from, one a connection
 	listed   string          // a command line that had a secret in it
+}
+
+// server is served anew for each command, in the command's own time: what it
+// plays begins with the command.
+type server struct {
+	addr  string
+	serve func(net.Listener) (stop func())
 }
 
 type worldKey struct{}
@@ -47,6 +57,13 @@ func worldOf(ts *testscript.TestScript) *world {
 	return w
 }
 
+// add adds a server to the script and sets URL to its address.
+func (w *world) add(ts *testscript.TestScript, scheme string, serve func(net.Listener) (stop func())) {
+	addr := fmt.Sprintf("127.0.0.1:%d", 41000+len(w.servers))
+	w.servers = append(w.servers, server{addr, serve})
+	ts.Setenv("URL", scheme+"://"+addr)
+}
+
 // probeBody marks a request as one of the probe, by its output length: faults
 // are for the load, and how many probes there are depends on what they find.
 const probeBody = `"max_tokens":8,`
@@ -54,7 +71,7 @@ const probeBody = `"max_tokens":8,`
 // startTruth serves a known-truth server and sets URL to its address:
 //
 //	truth [-ttft D] [-itl D] [-model NAME] [-key KEY] [-refuse FIELD,...] [-workers N]
-//	      [-usage none] [-cached N] [-per-chunk N] [-nagle] [-freeze AT+LASTS] [-fault KIND:SHARE] [-faulty-probe]
+//	      [-usage none] [-cached N] [-per-chunk N] [-freeze AT+LASTS] [-fault KIND:SHARE] [-faulty-probe]
 func startTruth(ts *testscript.TestScript, neg bool, args []string) {
 	s := truth.Script{Seed: 7, TTFT: 20 * time.Millisecond, ITL: 3 * time.Millisecond}
 	faultyProbe := false
@@ -66,7 +83,6 @@ func startTruth(ts *testscript.TestScript, neg bool, args []string) {
 	f.IntVar(&s.Workers, "workers", 0, "")
 	f.IntVar(&s.CachedTokens, "cached", 0, "")
 	f.IntVar(&s.TokensPerChunk, "per-chunk", 0, "")
-	f.BoolVar(&s.Nagle, "nagle", false, "")
 	f.BoolVar(&faultyProbe, "faulty-probe", false, "")
 	f.Func("refuse", "", func(v string) error { s.Refuse = strings.Split(v, ","); return nil })
 	f.Func("usage", "", func(v string) error {
@@ -78,7 +94,7 @@ func startTruth(ts *testscript.TestScript, neg bool, args []string) {
 		from, err1 := time.ParseDuration(at)
 		d, err2 := time.ParseDuration(lasts)
 		s.Freezes = append(s.Freezes, truth.Freeze{At: from, Lasts: d})
-		return firstError(err1, err2)
+		return errors.Join(err1, err2)
 	})
 	f.Func("fault", "", func(v string) error {
 		kind, share, _ := strings.Cut(v, ":")
@@ -91,41 +107,30 @@ func startTruth(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("truth takes flags only")
 	}
 	w := worldOf(ts)
-	if len(s.Faults) > 0 && !faultyProbe {
-		healthy := s
-		healthy.Faults = nil
-		sound, faulty := handler(ts, healthy), handler(ts, s)
-		w.again = append(w.again, faulty.Reset)
-		w.serve(ts, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			body := readBody(r)
-			if bytes.Contains(body, []byte(probeBody)) || r.Method == http.MethodGet {
+	if len(s.Faults) == 0 || faultyProbe {
+		w.serve(ts, func() http.Handler { return w.truth(s) })
+		return
+	}
+	healthy := s
+	healthy.Faults = nil
+	w.serve(ts, func() http.Handler {
+		sound, faulty := w.truth(healthy), w.truth(s)
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if bytes.Contains(readBody(r), []byte(probeBody)) || r.Method == http.MethodGet {
 				sound.ServeHTTP(rw, r)
 				return
 			}
 			faulty.ServeHTTP(rw, r)
-		}))
-		return
-	}
-	srv, err := truth.NewServer(s)
-	ts.Check(err)
-	ts.Check(srv.Start(context.Background(), ""))
-	w.again = append(w.again, srv.Reset)
-	ts.Defer(func() { _ = srv.Close() })
-	ts.Setenv("URL", srv.URL())
+		})
+	})
 }
 
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func handler(ts *testscript.TestScript, s truth.Script) *truth.Handler {
+// truth is a handler whose time begins now.
+func (w *world) truth(s truth.Script) *truth.Handler {
 	h, err := truth.NewHandler(s)
-	ts.Check(err)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	return h
 }
 
@@ -136,11 +141,16 @@ func readBody(r *http.Request) []byte {
 	return b
 }
 
-// serve serves h over plain HTTP, notes what is asked, and sets URL.
-func (w *world) serve(ts *testscript.TestScript, h http.Handler) {
-	srv := httptest.NewServer(w.noting(h))
-	ts.Defer(func() { srv.CloseClientConnections(); srv.Close() })
-	ts.Setenv("URL", srv.URL)
+// serve serves what handler makes over plain HTTP, notes what is asked, and sets
+// URL.
+func (w *world) serve(ts *testscript.TestScript, handler func() http.Handler) {
+	w.add(ts, "http", func(l net.Listener) (stop func()) { return serveHTTP(l, w.noting(handler())) })
+}
+
+func serveHTTP(l net.Listener, h http.Handler) (stop func()) {
+	srv := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)} // handshakes may be meant to fail
+	go func() { _ = srv.Serve(l) }()                                      // it ends by Close
+	return func() { _ = srv.Close() }
 }
 
 func (w *world) noting(h http.Handler) http.Handler {
@@ -166,7 +176,7 @@ func (w *world) noting(h http.Handler) http.Handler {
 //
 //	web page                 a page of HTML, whatever is asked
 //	web status CODE TEXT     an error, whatever is asked
-//	web gone                 a port on which nobody listens
+//	web gone                 a port on which no process listens
 //	web mail                 a port that speaks another protocol
 //	web silent               a port that takes a request and says nothing
 //	web models NAME...       several models
@@ -180,24 +190,40 @@ func startWeb(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: web KIND [ARG...]")
 	}
 	w := worldOf(ts)
-	sound := handler(ts, truth.Script{TTFT: 20 * time.Millisecond, ITL: 3 * time.Millisecond})
+	sound := func() http.Handler { return w.truth(truth.Script{TTFT: 20 * time.Millisecond, ITL: 3 * time.Millisecond}) }
+	// before serves a healthy endpoint, unless answer has answered already.
+	before := func(answer func(rw http.ResponseWriter, r *http.Request) (answered bool)) {
+		w.serve(ts, func() http.Handler {
+			h := sound()
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if !answer(rw, r) {
+					h.ServeHTTP(rw, r)
+				}
+			})
+		})
+	}
+	ofLoad := func(r *http.Request) bool {
+		return r.Method == http.MethodPost && !bytes.Contains(readBody(r), []byte(probeBody))
+	}
 	switch kind, args := args[0], args[1:]; kind {
 	case "page":
-		w.serve(ts, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		before(func(rw http.ResponseWriter, _ *http.Request) bool {
 			rw.Header().Set("Content-Type", "text/html; charset=utf-8")
 			fmt.Fprint(rw, "<!doctype html><title>Welcome to nginx!</title><h1>Welcome to nginx!</h1>")
-		}))
+			return true
+		})
 	case "status":
 		code, err := strconv.Atoi(args[0])
 		ts.Check(err)
-		w.serve(ts, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		before(func(rw http.ResponseWriter, _ *http.Request) bool {
 			http.Error(rw, strings.Join(args[1:], " "), code)
-		}))
+			return true
+		})
 	case "gone":
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		ts.Check(err)
-		ts.Check(l.Close())
-		ts.Setenv("URL", "http://"+l.Addr().String())
+		w.add(ts, "http", func(l net.Listener) (stop func()) {
+			_ = l.Close()
+			return func() {}
+		})
 	case "mail":
 		w.listen(ts, func(c net.Conn) {
 			fmt.Fprint(c, "220 mail.example ESMTP ready\r\n")
@@ -206,81 +232,74 @@ func startWeb(ts *testscript.TestScript, neg bool, args []string) {
 	case "silent":
 		w.listen(ts, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	case "models":
-		w.serve(ts, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		before(func(rw http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path != "/v1/models" {
-				sound.ServeHTTP(rw, r)
-				return
+				return false
 			}
 			var list []string
 			for _, name := range args {
 				list = append(list, fmt.Sprintf(`{"id":%q}`, name))
 			}
 			fmt.Fprintf(rw, `{"data":[%s]}`, strings.Join(list, ","))
-		}))
+			return true
+		})
 	case "tls":
-		srv := httptest.NewUnstartedServer(w.noting(sound))
-		srv.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes are meant to fail here
-		srv.StartTLS()
-		ts.Defer(srv.Close)
-		ts.Setenv("URL", srv.URL)
+		srv := httptest.NewTLSServer(nil) // for its certificate
+		srv.Close()
 		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
 		ts.Check(os.WriteFile(ts.MkAbs("ca.pem"), block, 0o600))
+		w.add(ts, "https", func(l net.Listener) (stop func()) {
+			return serveHTTP(tls.NewListener(l, &tls.Config{Certificates: srv.TLS.Certificates}), w.noting(sound()))
+		})
 	case "noting":
-		forget := func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.clients = nil
-		}
-		forget()
-		w.again = append(w.again, forget)
+		w.clients = nil
 		w.serve(ts, sound)
 	case "gate":
-		w.serve(ts, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		before(func(rw http.ResponseWriter, r *http.Request) bool {
 			if got := r.Header.Get(args[0]); got != args[1] {
 				http.Error(rw, "who are you?", http.StatusForbidden)
-				return
+				return true
 			}
 			w.lookForProcess(args[1])
-			sound.ServeHTTP(rw, r)
-		}))
+			return false
+		})
 	case "echo":
-		w.serve(ts, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if bytes.Contains(readBody(r), []byte(probeBody)) || r.Method == http.MethodGet {
-				sound.ServeHTTP(rw, r)
-				return
+		before(func(rw http.ResponseWriter, r *http.Request) bool {
+			if !ofLoad(r) {
+				return false
 			}
 			http.Error(rw, fmt.Sprintf("you sent %s and %s", r.Header.Get("Authorization"), r.Header.Get("X-Secret")), http.StatusInternalServerError)
-		}))
+			return true
+		})
 	case "vandal":
 		path := ts.MkAbs(args[0])
-		w.serve(ts, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if !bytes.Contains(readBody(r), []byte(probeBody)) && r.Method == http.MethodPost {
+		before(func(_ http.ResponseWriter, r *http.Request) bool {
+			if ofLoad(r) {
 				_ = os.WriteFile(path, nil, 0o600)
 			}
-			sound.ServeHTTP(rw, r)
-		}))
+			return false
+		})
 	default:
 		ts.Fatalf("web: no kind %q", kind)
 	}
 }
 
 func (w *world) listen(ts *testscript.TestScript, talk func(net.Conn)) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	ts.Defer(func() { _ = l.Close() })
-	ts.Setenv("URL", "http://"+l.Addr().String())
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
+	w.add(ts, "http", func(l net.Listener) (stop func()) {
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer func() { _ = c.Close() }()
+					talk(c)
+				}()
 			}
-			go func() {
-				defer func() { _ = c.Close() }()
-				talk(c)
-			}()
-		}
-	}()
+		}()
+		return func() { _ = l.Close() }
+	})
 }
 
 // lookForProcess notes a command line with the word in it. This process's own
@@ -297,91 +316,25 @@ func (w *world) lookForProcess(word string) {
 	}
 }
 
-// attempts is how often a measurement is made that this machine spoilt: the
-// tests share it with others, and a client that was starved must say so.
-const attempts = 8
-
-// machine is held for reading by one measurement of several, and for writing by
-// one that must have the machine to itself.
-var machine sync.RWMutex
-
-// measured makes a measurement, again and alone when the machine was too busy
-// for it. run gives the result's text.
-func measured(run func() (stdout string), forget func()) {
-	machine.RLock()
-	out := run()
-	machine.RUnlock()
-	for left := attempts; left > 1 && spoilt(out); left-- {
-		forget()
-		machine.Lock()
-		time.Sleep(50 * time.Millisecond) // for the others to be gone
-		out = run()
-		machine.Unlock()
-	}
-}
-
-// measures runs a command that must end with a code, again when the machine was
-// too busy for a measurement: measures CODE COMMAND ARG...
-func measures(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: measures CODE COMMAND [ARG...]")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	measured(func() string {
-		got = exitCode(ts, args[1:])
-		return ts.ReadFile("stdout")
-	}, func() {
-		for _, forget := range worldOf(ts).again {
-			forget()
-		}
-	})
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
-	}
-	if spoilt(ts.ReadFile("stdout")) {
-		ts.Fatalf("this machine is too busy to measure on")
-	}
-}
-
-// spoilt reports that a result says of the client that it was the limit.
-func spoilt(stdout string) bool {
-	var doc struct{ Client struct{ Valid *bool } }
-	if json.Unmarshal([]byte(stdout), &doc) == nil {
-		return doc.Client.Valid != nil && !*doc.Client.Valid
-	}
-	return strings.Contains(stdout, "\n  client    ✗ the limit")
-}
-
 // refuses runs aicr bench with arguments that cannot be right: it must say why
 // and what to do, end with 2 within 2 seconds, and leave nothing behind.
 func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("unsupported: ! refuses")
 	}
-	const limit = 2 * time.Second
 	before := tree(ts)
-	for left := 3; ; left-- { // the machine may be slow once
-		begun := time.Now()
-		code := exitCode(ts, append([]string{"aicr", "bench"}, args...))
-		took := time.Since(begun)
-		if code != int(Misused) {
-			ts.Fatalf("exit code %d, want 2", code)
-		}
-		if took <= limit {
-			break
-		}
-		if left == 1 {
-			ts.Fatalf("it took %s to refuse", took)
-		}
+	o := worldOf(ts).run(ts, append([]string{"bench"}, args...))
+	if o.code != int(Misused) {
+		ts.Fatalf("exit code %d, want 2", o.code)
 	}
-	if out := ts.ReadFile("stdout"); out != "" {
-		ts.Fatalf("standard output is not empty: %s", out)
+	if o.took > 2*time.Second {
+		ts.Fatalf("it waited for %s before it refused", o.took)
 	}
-	told := "\n" + ts.ReadFile("stderr")
+	if o.stdout != "" {
+		ts.Fatalf("standard output is not empty: %s", o.stdout)
+	}
 	for _, word := range []string{"\nerror: ", "\nhint: "} {
-		if !strings.Contains(told, word) {
+		if !strings.Contains("\n"+o.stderr, word) {
 			ts.Fatalf("standard error has no %q", strings.TrimSpace(word))
 		}
 	}
@@ -519,4 +472,36 @@ func connections(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("the load came over %s connections", got)
 	}
 	w.clients = nil
+}
+
+// attempts is how often a measurement is made that this machine spoilt: the
+// tests share it with others, and a client that was starved must say so.
+const attempts = 8
+
+// machine is held for reading by one measurement of several, and for writing by
+// one that must have the machine to itself.
+var machine sync.RWMutex
+
+// measured makes a measurement, again and alone when the machine was too busy
+// for it. run gives the result's text.
+func measured(run func() (stdout string), forget func()) {
+	machine.RLock()
+	out := run()
+	machine.RUnlock()
+	for left := attempts; left > 1 && spoilt(out); left-- {
+		forget()
+		machine.Lock()
+		time.Sleep(50 * time.Millisecond) // for the others to be gone
+		out = run()
+		machine.Unlock()
+	}
+}
+
+// spoilt reports that a result says of the client that it was the limit.
+func spoilt(stdout string) bool {
+	var doc struct{ Client struct{ Valid *bool } }
+	if json.Unmarshal([]byte(stdout), &doc) == nil {
+		return doc.Client.Valid != nil && !*doc.Client.Valid
+	}
+	return strings.Contains(stdout, "\n  client    ✗ the limit")
 }

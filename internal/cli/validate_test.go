@@ -26,7 +26,7 @@ import (
 func startValidate(t *testing.T, args ...string) *started {
 	t.Helper()
 	s := &started{dir: t.TempDir()}
-	s.Cmd = exec.Command("aicr", append([]string{"validate", "--run", "run"}, args...)...)
+	s.Cmd = exec.Command(program, append([]string{"validate", "--run", "run"}, args...)...)
 	s.Dir, s.Stdout, s.Stderr, s.Env = s.dir, &s.stdout, &s.stderr, programEnv()
 	if err := s.Start(); err != nil {
 		t.Fatal(err)

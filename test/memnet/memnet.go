@@ -6,6 +6,7 @@ package memnet
 import (
 	"context"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"syscall"
@@ -43,11 +44,15 @@ func (n *Net) Dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	n.mu.Lock()
 	l := n.listeners[addr]
 	n.mu.Unlock()
-	refused := &net.OpError{Op: "dial", Net: network, Addr: address(addr), Err: syscall.ECONNREFUSED}
+	refused := &net.OpError{Op: "dial", Net: network, Addr: address(addr), Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	if l == nil {
 		return nil, refused
 	}
-	here, there := net.Pipe()
+	n.mu.Lock()
+	n.last++
+	client := address(net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+n.last)))
+	n.mu.Unlock()
+	here, there := newConn(client, l.addr)
 	select {
 	case l.conns <- there:
 		return here, nil

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/net/nettest"
 
 	"aicr/test/memnet"
 )
@@ -58,5 +61,24 @@ func TestADialEndsWithItsContext(t *testing.T) {
 		if _, err := l.Accept(); err == nil {
 			t.Error("a closed listener accepts")
 		}
+	})
+}
+
+// A connection has a socket's habits, whatever carries it.
+func TestAConnectionIsOne(t *testing.T) {
+	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
+		var n memnet.Net
+		l := n.Listen("a.test:80")
+		accepted := make(chan net.Conn, 1)
+		go func() {
+			c, _ := l.Accept()
+			accepted <- c
+		}()
+		c1, err = n.Dial(context.Background(), "tcp", "a.test:80")
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		c2 = <-accepted
+		return c1, c2, func() { c1.Close(); c2.Close(); l.Close() }, nil
 	})
 }
