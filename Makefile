@@ -1,6 +1,5 @@
 # What a developer does with aicr; `make` alone lists it.
-# Needs Go and make. The race detector needs a C compiler as well, and is used
-# where there is one.
+# Needs Go and make. The race detector needs a C compiler as well.
 
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT     ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
@@ -10,6 +9,11 @@ BENCHFLAGS ?=
 INTEROPFLAGS ?=
 E2EFLAGS ?=
 ORACLEFLAGS ?=
+
+# One way to compile for the program, its image, its tests and the proofs, so that
+# nothing is compiled twice. Only the race detector needs another.
+export CGO_ENABLED = 0
+export GOFLAGS := $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath
 
 # Every fuzz target, as package:function. internal/arch checks that this list
 # and the tree agree.
@@ -50,115 +54,107 @@ FUZZ := \
 	internal/observe:FuzzTargets \
 
 LINT := go tool -modfile=tools/go.mod golangci-lint
+PROVE := go run ./hack/prove
 
-.DEFAULT_GOAL := help
-.PHONY: help build image sandbox test compile warm unit proof fuzz e2e conformance interop interop-lock test-browser peers lint check-versions fmt docs schemas demo bench faithful oracle clean
-
-help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-
-build: ## build the one static binary, bin/aicr
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/aicr ./cmd/aicr
-
-image: ## build the container image of it, bin/aicr-image.tar: an OCI archive for amd64 and arm64, without a daemon
-	go run ./hack/image -o bin/aicr-image.tar -version '$(VERSION)' -commit '$(COMMIT)'
-
-sandbox: ## build bin/aicr-sandbox, a real Kubernetes whose pods are processes; the first time takes minutes
-	sandbox/build.sh bin .cache/sandbox
-
-test: unit proof fuzz ## vet, test, prove and fuzz everything: what must pass
-
-# The proofs measure time, so they run alone and without the race detector,
-# which would be measured as well. Everything else runs with it.
-PROOF := ./internal/load/proof ./internal/sim/proof ./internal/observe/proof ./internal/judge/proof ./internal/report/proof ./hack/faithful
+# Proofs measure in real time: they run alone, one package after the other.
+PROOF = $(shell go list ./... | grep -E '/(proof|faithful)$$')
+# e2e and interop need what run.sh installs.
+TESTED = $(shell go list ./... | grep -vE '/(proof|faithful|interop|e2e)$$')
 
 # What does one thing at a time has no races to find, and would be many times slower
 # for being watched. internal/arch checks that these start nothing beside themselves.
 SEQUENTIAL := ./hack/oracle ./hack/versions ./internal/arch ./internal/judge ./internal/report ./internal/report/layout ./internal/sim/scenarios ./internal/stats ./recipes
+WATCHED = $(shell printf '%s\n' $(TESTED) | grep -vxF "$$(go list $(SEQUENTIAL))")
 
-# Whether -race works is tried, not guessed: it takes a compiler, its headers and a
-# platform that has it.
-RACE = $(shell CGO_ENABLED=1 go list -race -export runtime/cgo >/dev/null 2>&1 && echo -race)
-WATCHED = $(shell go list ./... | grep -v -e '/proof$$' -e '/faithful$$' -e '/interop$$' -e '/e2e$$' | grep -vxF "$$(go list $(SEQUENTIAL))")
+.DEFAULT_GOAL := help
+.PHONY: help demo build test lint fmt prove race fuzz oracle conformance proof interop e2e test-browser test-busy warm peers image sandbox bench faithful docs schemas check-versions interop-lock clean
 
-# The packages that measure, or wait for what they started, are tested one after the
-# other, and the others side by side.
-MEASURES := /internal/(cli|checks|load|observe|sim/serve)
+help: ## list the targets
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-compile: ## vet everything, and compile the tests
+##@ Start here
+
+demo: build ## see it work: a PASS over real HTTP, then a PASS and a FAIL of eight simulated GPUs; about 70 s
+	@hack/demo/demo.sh bin/aicr
+
+build: ## build the static binary, bin/aicr
+	go build -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/aicr ./cmd/aicr
+
+##@ Before a commit
+
+test: ## vet and test everything that does not depend on the machine's speed: what must pass
 	go vet ./...
-	go test -run '^$$' $(SEQUENTIAL) $(PROOF) ./test/e2e ./test/interop >/dev/null
-	@CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -run '^$$' $(WATCHED) >/dev/null
-
-# The sandbox's own tests run beside e2e, and are too large to be compiled there.
-warm: build compile sandbox ## compile all that CI runs
-	$(LINT) version
-	cd sandbox && CGO_ENABLED=0 go test -trimpath -vet=off -run '^$$' ./... >/dev/null
-	cd test/openai && go test -run '^$$' ./... >/dev/null
-	cd test/browser && go test -c -o /dev/null .
-
-unit: compile ## vet and test, with the race detector where there is a C compiler
-	go test $(TESTFLAGS) $(SEQUENTIAL)
-	@race='$(RACE)'; packages='$(WATCHED)'; export CGO_ENABLED=$(if $(RACE),1,0); \
-	without() { [ -n "$$race" ] || echo "*** $$1 WITHOUT THE RACE DETECTOR: there is no C compiler ***" >&2; }; \
-	without TESTING; \
-	echo "go test $$race $(TESTFLAGS) ./..."; \
-	go test $$race $(TESTFLAGS) $$(echo "$$packages" | tr ' ' '\n' | grep -vE '$(MEASURES)') || exit 1; \
-	go test $$race -p 1 $(TESTFLAGS) $$(echo "$$packages" | tr ' ' '\n' | grep -E '$(MEASURES)') || exit 1; \
-	without TESTED
-
-proof: ## hold the engine against a known truth, the simulator against the engine and the reference
-	go test $(TESTFLAGS) -count 1 -p 1 $(PROOF)
-	go test $(TESTFLAGS) -count 1 -run '^TestTheKneeIsTheModels$$' ./internal/cli
-
-# go test passes when -fuzz matches nothing; internal/arch checks that each target is
-# there.
-fuzz: ## fuzz each target for FUZZTIME (4s), two at a time
-	@printf '%s\n' $(FUZZ) | xargs -P 2 -I TARGET hack/fuzz/fuzz.sh TARGET $(FUZZTIME)
-
-# E2EFLAGS go to go test, such as -run Healthy.
-e2e: build image sandbox ## prove inference-perf on a real control plane, whose pods are processes
-	test/e2e/run.sh $(E2EFLAGS)
-
-# The program is built by the test, which the test cache knows nothing of.
-conformance: ## hold aicr sim serve against the official OpenAI client
-	cd test/openai && go vet ./... && go test -count 1 ./...
-
-# Installs Dynamo and AIPerf from PyPI into .cache/interop, by the hashes of
-# requirements.txt; INTEROPFLAGS go to go test.
-interop: ## hold aicr against the real Dynamo and the real AIPerf
-	test/interop/run.sh $(INTEROPFLAGS)
-
-interop-lock: ## write the lock file of interop anew, with the oldest Python that it serves
-	python3.11 test/interop/lock.py
-
-# Chromium comes from Debian's packages, axe-core from npm by its hash, into
-# .cache/browser; what was seen is kept there too.
-test-browser: ## look at the report's page in a real browser
-	test/browser/run.sh
-
-peers: ## install what the two above need, ahead of them
-	INSTALL_ONLY=1 test/interop/run.sh
-	INSTALL_ONLY=1 test/browser/run.sh
+	go test $(TESTFLAGS) $(TESTED)
 
 lint: check-versions ## run the linters of .golangci.yml; the first time builds them, for minutes
 	$(LINT) run ./...
 	@test -z "$$(gofmt -l sandbox)" || { echo "gofmt: $$(gofmt -l sandbox)" >&2; exit 1; }
 
-check-versions: ## find versions that do not go together, and those that stand elsewhere than in recipes/versions.yaml
-	go run ./hack/versions
-
 fmt: ## format the code
 	$(LINT) fmt ./...
 
-docs: ## write docs/reference anew from the commands
-	go test ./internal/cli -run '^TestReferenceIsUpToDate$$' -update
+##@ The rest of what CI proves, about half an hour; prove runs all of it and ends with a table
 
-schemas: ## write the JSON Schemas of the documents anew from their types
-	go test ./internal/spec -run '^TestEverySchemaIsMade' -update -count 1
+# What measures comes last, when nothing is left to compile.
+prove: warm ## run every part below
+	@$(PROVE) all race fuzz oracle conformance proof interop e2e test-browser
 
-demo: build ## see it work: a PASS over real HTTP, then a PASS and a FAIL of eight simulated GPUs; some 70 s
-	@hack/demo/demo.sh bin/aicr
+# Whether -race works is tried, not guessed: it takes a compiler, its headers and a
+# platform that has it. 77 is "not run".
+race: ## run the tests of everything concurrent under the race detector; needs a C compiler
+	@$(PROVE) part race sh -c 'export CGO_ENABLED=1; go list -race -export runtime/cgo >/dev/null 2>&1 || { echo "there is no C compiler for the race detector"; exit 77; }; go test -json -race $(TESTFLAGS) $(WATCHED)'
+
+# go test passes when -fuzz matches nothing; internal/arch checks that each target is
+# there.
+fuzz: ## fuzz each target for FUZZTIME (4s), two at a time
+	@$(PROVE) part fuzz sh -c "printf '%s\n' $(FUZZ) | xargs -P 2 -I TARGET hack/fuzz/fuzz.sh TARGET $(FUZZTIME)"
+
+# ORACLEFLAGS are those of hack/oracle (-seeds 5).
+oracle: ## play the scenarios of the specification with 20 seeds and score the judge
+	@$(PROVE) part oracle go run ./hack/oracle $(ORACLEFLAGS)
+
+# The program is built by the test, which the test cache knows nothing of.
+conformance: ## hold aicr sim serve against the official OpenAI client
+	@$(PROVE) part conformance sh -c 'cd test/openai && go vet ./... && go test -json -count 1 ./...'
+
+proof: ## measure engine, simulator, observers, judge, command line and reports against what is known to be true
+	@$(PROVE) part proof go test -json -count 1 -p 1 -timeout 30m $(TESTFLAGS) $(PROOF)
+
+# Installs Dynamo and AIPerf from PyPI into .cache/interop, by the hashes of
+# requirements.txt; INTEROPFLAGS go to go test.
+interop: ## hold aicr against the real Dynamo and the real AIPerf; needs Python 3.11 to 3.13
+	@$(PROVE) part interop test/interop/run.sh $(INTEROPFLAGS)
+
+# E2EFLAGS go to go test, such as -run Healthy.
+e2e: build image sandbox ## prove inference-perf on a real control plane, whose pods are processes
+	@$(PROVE) part e2e test/e2e/run.sh $(E2EFLAGS)
+
+# Chromium comes from Debian's packages, axe-core from npm by its hash, into
+# .cache/browser; what was seen is kept there too.
+test-browser: build ## look at the report's page in a real browser
+	@$(PROVE) part test-browser test/browser/run.sh
+
+test-busy: ## run make test five times beside four CPU hogs and five times with GOMAXPROCS=1
+	@hack/busy/busy.sh
+
+warm: build image sandbox ## compile and install all that prove runs, so that no compiler runs beside what measures
+	go test -run '^$$' $(PROOF) ./test/e2e ./test/interop >/dev/null
+	@if CGO_ENABLED=1 go list -race -export runtime/cgo >/dev/null 2>&1; then CGO_ENABLED=1 go test -race -run '^$$' $(WATCHED) >/dev/null; fi
+	cd sandbox && go test -vet=off -run '^$$' ./... >/dev/null
+	cd test/openai && go test -run '^$$' ./... >/dev/null
+	cd test/browser && go test -c -o /dev/null .
+
+peers: ## install what interop and test-browser need, ahead of them
+	INSTALL_ONLY=1 test/interop/run.sh
+	INSTALL_ONLY=1 test/browser/run.sh
+
+##@ Other things to build
+
+image: ## build the container image, bin/aicr-image.tar: an OCI archive for amd64 and arm64, without a daemon
+	go run ./hack/image -o bin/aicr-image.tar -version '$(VERSION)' -commit '$(COMMIT)'
+
+sandbox: ## build bin/aicr-sandbox, a real Kubernetes whose pods are processes; the first time takes minutes
+	sandbox/build.sh bin .cache/sandbox
 
 bench: build ## measure what the simulator costs, then the engine beside a raw drain and the peers installed
 	go test -run '^$$' -bench Episode -benchtime 20x ./internal/sim
@@ -167,9 +163,19 @@ bench: build ## measure what the simulator costs, then the engine beside a raw d
 faithful: ## print the simulator beside the published runs and the reference model
 	go run ./hack/faithful
 
-# About five minutes on two busy cores; ORACLEFLAGS are those of hack/oracle (-seeds 5).
-oracle: ## play the scenarios of the specification with 20 seeds and score the judge
-	go run ./hack/oracle $(ORACLEFLAGS)
+##@ Files that are written by a command
+
+docs: ## write docs/reference anew from the commands
+	go test ./internal/cli -run '^TestReferenceIsUpToDate$$' -update
+
+schemas: ## write the JSON Schemas of the documents anew from their types
+	go test ./internal/spec -run '^TestEverySchemaIsMade' -update -count 1
+
+check-versions: ## find versions that do not go together, and those that stand elsewhere than in recipes/versions.yaml
+	go run ./hack/versions
+
+interop-lock: ## write the lock file of interop anew, with the oldest Python that it serves
+	python3.11 test/interop/lock.py
 
 clean: ## remove what was built
 	rm -rf bin

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A fuzz target that make test does not run finds nothing, and go test says
+// A fuzz target that make fuzz does not run finds nothing, and go test says
 // nothing of one that is listed and not there.
 func TestMakeFuzzesEveryTargetThatThereIs(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The packages that make unit tests without the race detector do one thing at a time.
+// The packages that make race leaves out do one thing at a time.
 func TestWhatIsTestedWithoutTheRaceDetectorStartsNothing(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {

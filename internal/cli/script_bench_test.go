@@ -190,7 +190,9 @@ func startWeb(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: web KIND [ARG...]")
 	}
 	w := worldOf(ts)
-	sound := func() http.Handler { return w.truth(truth.Script{TTFT: 20 * time.Millisecond, ITL: 3 * time.Millisecond}) }
+	sound := func() http.Handler {
+		return w.truth(truth.Script{TTFT: 20 * time.Millisecond, ITL: 3 * time.Millisecond})
+	}
 	// before serves a healthy endpoint, unless answer has answered already.
 	before := func(answer func(rw http.ResponseWriter, r *http.Request) (answered bool)) {
 		w.serve(ts, func() http.Handler {

@@ -47,12 +47,11 @@ fi
 
 [ -z "${INSTALL_ONLY:-}" ] || exit 0
 
-make --no-print-directory build
 program=$PWD/bin/aicr
 rm -rf "$home/artefacts"
 mkdir -p "$home/artefacts"
 status=0
 (cd test/browser && go vet ./... &&
-	BROWSER_HOME=$home BROWSER_PROGRAM=$program go test -count 1 -timeout 10m "$@" ./...) || status=$?
+	BROWSER_HOME=$home BROWSER_PROGRAM=$program go test -json -count 1 -timeout 10m "$@" ./...) || status=$?
 echo "pages and screenshots are in ${home#"$PWD"/}/artefacts"
 exit $status

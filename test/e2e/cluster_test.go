@@ -24,6 +24,7 @@ import (
 
 	"aicr/internal/kube"
 	"aicr/internal/spec"
+	"aicr/test/busy"
 )
 
 // patience is how long the sandbox may take for what it usually does in seconds.
@@ -168,24 +169,27 @@ func finished(t *testing.T, cmd *exec.Cmd) *outcome {
 var short = []string{"--profile", "smoke", "--episode-duration", "10s", "--concurrency-per-gpu", "8"}
 
 // validate validates the cluster, and reads the verdict that it kept. Several clusters and
-// their loads share this machine: a load that says that it was too late itself has measured
-// nothing, rightly, and is had again.
+// their loads share this machine: a load whose own stamps were late has measured nothing,
+// and is repeated once.
 func (c *cluster) validate(t *testing.T, env []string, args ...string) *outcome {
 	t.Helper()
-	for try := 1; ; try++ {
+	var o *outcome
+	busy.Measure(t, func() (tooBusy string) {
 		dir := filepath.Join(t.TempDir(), "run")
-		o := c.run(t, env, append([]string{"validate", "--run", dir}, args...)...)
+		o = c.run(t, env, append([]string{"validate", "--run", dir}, args...)...)
 		o.dir, o.verdict = dir, verdictIn(t, dir)
-		if !o.wasLate() || try == 3 {
-			return o
-		}
-		t.Logf("the machine was too busy, in try %d: %s", try, o)
-	}
+		return o.late()
+	})
+	return o
 }
 
-// wasLate says that a run, or one of a fleet, was called invalid for its own client.
-func (o *outcome) wasLate() bool {
-	return o.code == 3 && strings.HasPrefix(o.stdout, "INVALID") && strings.Contains(o.stdout, "the client's own stamps were late")
+// late is why a run, or one of a fleet, was called invalid for its own client.
+func (o *outcome) late() string {
+	first, _, _ := strings.Cut(o.stdout, "\n")
+	if o.code == 3 && strings.HasPrefix(first, "INVALID") && strings.Contains(o.stdout, "the client's own stamps were late") {
+		return first
+	}
+	return ""
 }
 
 // verdictIn is the verdict of a run's folder, or nil where there is none.

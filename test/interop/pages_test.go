@@ -117,7 +117,7 @@ func TestSimulatorsPagesAreThoseOfTheRealProcesses(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if name != "frontend" && !busy(t, page) {
+				if name != "frontend" && !hasRunning(t, page) {
 					return fmt.Errorf("%s is idle", url)
 				}
 			}
@@ -130,7 +130,7 @@ func TestSimulatorsPagesAreThoseOfTheRealProcesses(t *testing.T) {
 	judgeDifferences(t, found, pageDifferences)
 }
 
-func busy(t *testing.T, page string) bool {
+func hasRunning(t *testing.T, page string) bool {
 	t.Helper()
 	running := familiesOf(t, page)["vllm:num_requests_running"]
 	return running != nil && running.GetMetric()[0].GetGauge().GetValue() > 0
