@@ -11,14 +11,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"aicr/internal/kube/kubetest"
 	"aicr/internal/spec"
+	"aicr/test/memnet"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -31,6 +34,7 @@ func connect(t *testing.T, s *kubetest.Server) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Limit = time.Minute // a machine that is busy is no server that is away
 	return c
 }
 
@@ -44,6 +48,26 @@ func kubeconfig(t *testing.T, text []byte) string {
 }
 
 func nothing(string) (string, bool) { return "", false }
+
+// connectInMemory is connect in virtual time.
+func connectInMemory(t *testing.T, s *kubetest.Server) *Cluster {
+	t.Helper()
+	const address = "api.test:80"
+	var network memnet.Net
+	web := &http.Server{Handler: s}
+	listener := network.Listen(address)
+	go func() { _ = web.Serve(listener) }()
+	transport := &http.Transport{DialContext: network.Dial}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = web.Close()
+	})
+	c, err := connectTo(&rest.Config{Host: "http://" + address, BearerToken: kubetest.Token, Transport: transport}, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
 var then = time.Date(2026, 6, 4, 12, 0, 0, 0, time.UTC)
 
@@ -129,11 +153,13 @@ const (
 	storagePath     = "/apis/storage.k8s.io/v1/storageclasses"
 )
 
-// byReading are the facts that each reading is needed for.
-var byReading = []struct {
+type readingFacts struct {
 	path  string
 	facts []string
-}{
+}
+
+// byReading are the facts that each reading is needed for.
+var byReading = []readingFacts{
 	{"/version", []string{"K8s.server.version", "K8s.server.platform"}},
 	{"/apis", []string{"K8s.dynamo-crds.dynamographdeployments", "K8s.dra.api-version", "K8s.dynamo-runtime.version", "K8s.device-classes.count"}},
 	{"/apis/resource.k8s.io/v1", []string{"K8s.dra.api-version", "K8s.dra.devices", "K8s.device-classes.count"}},
@@ -157,7 +183,6 @@ func TestEachReadingFailsAlone(t *testing.T) {
 		reason string
 	}{
 		{"forbidden", func(s *kubetest.Server, p string) { s.Answer(p, http.StatusForbidden, "") }, spec.ReasonForbidden},
-		{"timed out", func(s *kubetest.Server, p string) { s.Hang(p) }, spec.ReasonTimedOut},
 		{"malformed", func(s *kubetest.Server, p string) { s.Answer(p, http.StatusOK, `{"kind": 7`) }, spec.ReasonUnreadable},
 		{"no answer to the question", func(s *kubetest.Server, p string) { s.Answer(p, http.StatusOK, `{}`) }, spec.ReasonUnreadable},
 		{"broken", func(s *kubetest.Server, p string) { s.Answer(p, http.StatusInternalServerError, "") }, spec.ReasonUnreachable},
@@ -171,28 +196,49 @@ func TestEachReadingFailsAlone(t *testing.T) {
 			t.Run(way.name+one.path, func(t *testing.T) {
 				server := kubetest.Start(t, eks)
 				way.fail(server, one.path)
-				o := options()
-				if way.reason == spec.ReasonTimedOut {
-					o.RequestTimeout = 500 * time.Millisecond
-				}
-				got := collect(t, server, o)
-				for _, path := range one.facts {
-					if is := fact(t, got, path); is != way.reason {
-						t.Errorf("%s is %s, want %s", path, is, way.reason)
-					}
-				}
-				for _, other := range byReading {
-					for _, path := range other.facts {
-						if was, is := fact(t, whole, path), fact(t, got, path); is != was && is != way.reason {
-							t.Errorf("%s is %s, and was %s", path, is, was)
-						}
-					}
-				}
-				if other := "K8s.storage-classes.default"; one.path != storagePath && fact(t, got, other) != "gp3" {
-					t.Errorf("%s failed with it", other)
-				}
+				failsAlone(t, whole, collect(t, server, options()), one, way.reason)
 			})
 		}
+	}
+	for _, one := range byReading[1:] {
+		t.Run("timed out"+one.path, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := kubetest.New(t, eks)
+				server.Hang(one.path)
+				o := options()
+				o.RequestTimeout = 15 * time.Second
+				begin := time.Now()
+				got, err := Collect(t.Context(), connectInMemory(t, server), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				failsAlone(t, whole, got, one, spec.ReasonTimedOut)
+				if took := time.Since(begin); took != o.RequestTimeout {
+					t.Errorf("it took %s, and the reading may take %s", took, o.RequestTimeout)
+				}
+			})
+		})
+	}
+}
+
+// failsAlone checks that the facts of one reading are unknown for a reason, and that
+// the others are what they are without the failure.
+func failsAlone(t *testing.T, whole, got *spec.Snapshot, failed readingFacts, reason string) {
+	t.Helper()
+	for _, path := range failed.facts {
+		if is := fact(t, got, path); is != reason {
+			t.Errorf("%s is %s, want %s", path, is, reason)
+		}
+	}
+	for _, other := range byReading {
+		for _, path := range other.facts {
+			if was, is := fact(t, whole, path), fact(t, got, path); is != was && is != reason {
+				t.Errorf("%s is %s, and was %s", path, is, was)
+			}
+		}
+	}
+	if other := "K8s.storage-classes.default"; failed.path != storagePath && fact(t, got, other) != "gp3" {
+		t.Errorf("%s failed with it", other)
 	}
 }
 
@@ -347,7 +393,6 @@ func TestAClusterThatCannotBeAsked(t *testing.T) {
 		config func(string) string
 		want   string
 	}{
-		{name: "hangs", spoil: func(s *kubetest.Server) { s.Hang("/version") }, want: "no answer in 500ms"},
 		{name: "broken", spoil: func(s *kubetest.Server) { s.Answer("/version", http.StatusBadGateway, "") }, want: "made for the test"},
 		{name: "no version", spoil: func(s *kubetest.Server) { s.Answer("/version", http.StatusNotFound, "") }, want: "made for the test"},
 		{name: "untrusted certificate", config: func(c string) string {
@@ -377,40 +422,58 @@ func TestAClusterThatCannotBeAsked(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			cannotBeAsked(t, c, options(), tt.want)
+		})
+	}
+	t.Run("hangs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			server := kubetest.New(t, "")
+			server.Hang("/version")
 			o := options()
-			if tt.name == "hangs" {
-				o.RequestTimeout = 500 * time.Millisecond
-			}
-			_, err = Collect(t.Context(), c, o)
-			if _, ok := errors.AsType[*UnreachableError](err); !ok {
-				t.Fatalf("got %v, want an UnreachableError", err)
-			}
-			for _, secret := range []string{kubetest.Token, "other-secret-token", "pass-word-1"} {
-				if strings.Contains(err.Error(), secret) {
-					t.Errorf("it tells a secret: %v", err)
-				}
-			}
-			if !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%q does not say %q", err, tt.want)
+			o.RequestTimeout = 500 * time.Millisecond
+			begin := time.Now()
+			cannotBeAsked(t, connectInMemory(t, server), o, "no answer in 500ms")
+			if took := time.Since(begin); took != o.RequestTimeout {
+				t.Errorf("it took %s", took)
 			}
 		})
+	})
+}
+
+func cannotBeAsked(t *testing.T, c *Cluster, o Options, want string) {
+	t.Helper()
+	_, err := Collect(t.Context(), c, o)
+	if _, ok := errors.AsType[*UnreachableError](err); !ok {
+		t.Fatalf("got %v, want an UnreachableError", err)
+	}
+	for _, secret := range []string{kubetest.Token, "other-secret-token", "pass-word-1"} {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("it tells a secret: %v", err)
+		}
+	}
+	if !strings.Contains(err.Error(), want) {
+		t.Errorf("%q does not say %q", err, want)
 	}
 }
 
 func TestWhoInterruptsGetsNoSnapshot(t *testing.T) {
-	server := kubetest.Start(t, eks)
-	server.Hang(nodesPath)
-	ctx, cancel := context.WithCancel(t.Context())
-	c := connect(t, server)
-	go func() {
-		for !slices.ContainsFunc(server.Requests(), func(r kubetest.Request) bool { return r.Path == nodesPath }) {
-			time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		server := kubetest.New(t, eks)
+		server.Hang(nodesPath)
+		ctx, cancel := context.WithCancel(t.Context())
+		c := connectInMemory(t, server)
+		go func() {
+			synctest.Wait() // until nothing goes on but the request that hangs
+			cancel()
+		}()
+		begin := time.Now()
+		if s, err := Collect(ctx, c, options()); !errors.Is(err, context.Canceled) || time.Since(begin) != 0 {
+			t.Errorf("got %v, %v after %s", s, err, time.Since(begin))
 		}
-		cancel()
-	}()
-	if s, err := Collect(ctx, c, options()); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, %v", s, err)
-	}
+		if !slices.ContainsFunc(server.Requests(), func(r kubetest.Request) bool { return r.Path == nodesPath }) {
+			t.Error("the nodes were not asked for")
+		}
+	})
 }
 
 // 5,000 nodes come in pages, and all of them count.

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"aicr/internal/spec"
+	"aicr/test/memnet"
 )
 
 // lengthReader is a page whose only value is its length.
@@ -31,6 +33,19 @@ func serve(t *testing.T, h http.HandlerFunc) (*Client, string) {
 	client := NewClient(&http.Transport{})
 	t.Cleanup(client.Close)
 	return client, server.URL
+}
+
+// serveInMemory is serve in virtual time.
+func serveInMemory(t *testing.T, server *http.Server) (*Client, string) {
+	t.Helper()
+	const address = "page.test:80"
+	var network memnet.Net
+	listener := network.Listen(address)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	client := NewClient(&http.Transport{DialContext: network.Dial})
+	t.Cleanup(client.Close)
+	return client, "http://" + address
 }
 
 // ask reads once, with a time limit only for those that would never end.
@@ -124,20 +139,23 @@ func TestAServerThatHangsIsLeftInTime(t *testing.T) {
 		{"in the middle of its answer", "up 1\n"},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			release := make(chan struct{})
-			client, url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-				if tc.before != "" {
-					io.WriteString(w, tc.before)
-					http.NewResponseController(w).Flush()
+			synctest.Test(t, func(t *testing.T) {
+				client, url := serveInMemory(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if tc.before != "" {
+						io.WriteString(w, tc.before)
+						http.NewResponseController(w).Flush()
+					}
+					<-r.Context().Done()
+				})})
+				const patience = 100 * time.Millisecond
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				begin := time.Now()
+				got, err := client.at(spec.SourceNode, url, "", Labels{}, lengthReader{}).Reader.Read(ctx)
+				if took := time.Since(begin); !errors.Is(err, errTimeout) || took != patience {
+					t.Errorf("got %v, %v after %s", got, err, took)
 				}
-				<-release
 			})
-			defer close(release)
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			if got, err := client.at(spec.SourceNode, url, "", Labels{}, lengthReader{}).Reader.Read(ctx); !errors.Is(err, errTimeout) {
-				t.Errorf("got %v, %v", got, err)
-			}
 		})
 	}
 }

@@ -201,7 +201,7 @@ func (w *brokenWriter) Write(b []byte) (int, error) {
 func TestNoFormatSwallowsThatItCouldNotBeWritten(t *testing.T) {
 	everyReport(t, func(t *testing.T, f Format, r *spec.Report) {
 		whole := len(written(t, f, r))
-		step := max(1, whole/16)
+		step := max(1, whole/8)
 		for room := 0; room < whole; room += step {
 			if err := f.Write(&brokenWriter{room}, r); !errors.Is(err, errBroken) {
 				t.Fatalf("with room for %d of %d bytes it returned %v", room, whole, err)

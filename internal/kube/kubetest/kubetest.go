@@ -42,8 +42,7 @@ type Server struct {
 	requests []Request
 	maps     map[string]Object // ConfigMaps by path
 
-	ca   []byte
-	hung chan struct{}
+	ca []byte
 }
 
 type list struct {
@@ -70,10 +69,11 @@ var plurals = map[string]string{
 // always is what every cluster serves.
 var always = []string{"v1/Node", "v1/Pod", "apps/v1/Deployment", "apps/v1/DaemonSet", "storage.k8s.io/v1/StorageClass"}
 
-// Start serves the objects of testdata/WORLD.yaml; "" is an empty cluster.
-func Start(t testing.TB, world string) *Server {
+// New has the objects of testdata/WORLD.yaml; "" is an empty cluster. It is a handler
+// that listens nowhere yet: a test in virtual time serves it over a network in memory.
+func New(t testing.TB, world string) *Server {
 	t.Helper()
-	s := &Server{GitVersion: "v1.34.1", lists: map[string]*list{}, answers: map[string]answer{}, maps: map[string]Object{}, hung: make(chan struct{})}
+	s := &Server{GitVersion: "v1.34.1", lists: map[string]*list{}, answers: map[string]answer{}, maps: map[string]Object{}}
 	for _, kind := range always {
 		s.Serve(kind)
 	}
@@ -90,6 +90,13 @@ func Start(t testing.TB, world string) *Server {
 			s.Add(object)
 		}
 	}
+	return s
+}
+
+// Start serves such a cluster over TLS.
+func Start(t testing.TB, world string) *Server {
+	t.Helper()
+	s := New(t, world)
 	web := httptest.NewUnstartedServer(s)
 	web.Config.ErrorLog = log.New(io.Discard, "", 0) // of a client that distrusts it, which is what a test is for
 	web.EnableHTTP2 = true
@@ -97,7 +104,6 @@ func Start(t testing.TB, world string) *Server {
 	s.URL = web.URL
 	s.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})
 	t.Cleanup(func() {
-		close(s.hung)
 		web.CloseClientConnections()
 		web.Close()
 	})
@@ -212,10 +218,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	switch {
 	case isSet && set.status == 0:
-		select {
-		case <-r.Context().Done():
-		case <-s.hung:
-		}
+		<-r.Context().Done()
 		return
 	case r.Header.Get("Authorization") != "Bearer "+Token:
 		problem(w, http.StatusUnauthorized, "Unauthorized", "Unauthorized")

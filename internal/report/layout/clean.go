@@ -31,6 +31,9 @@ func Clean(text string) string {
 // unfit reports whether a character does something else than to be seen. A byte that
 // is no UTF-8 comes here as utf8.RuneError.
 func unfit(r rune) bool {
+	if r >= ' ' && r < unicode.MaxASCII { // nearly all there is; DEL is the last of ASCII
+		return false
+	}
 	return r == utf8.RuneError || r == '\u2028' || r == '\u2029' || // the separators of lines and of paragraphs
 		unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Noncharacter_Code_Point)
 }

@@ -11,6 +11,7 @@ import (
 
 	"aicr/internal/sim"
 	"aicr/internal/spec"
+	"aicr/test/memnet"
 )
 
 func TestFaultsAreSetByWhoeverHasTheToken(t *testing.T) {
@@ -192,7 +193,7 @@ func TestRequestsAreCountedAsWhatTheyWere(t *testing.T) {
 // one to each of its five tokens.
 func TestTimesAreMeasured(t *testing.T) {
 	var p *puppet
-	inVirtualTime(t, stepping(&p), func(t *testing.T, network *pipeNet) {
+	inVirtualTime(t, stepping(&p), func(t *testing.T, network *memnet.Net) {
 		exchange(t, network, post(chatPath, streamed))
 		got := exchange(t, network, getting("/metrics"))
 		for _, want := range []string{

@@ -19,6 +19,7 @@ import (
 	"aicr/internal/load/workload"
 	"aicr/internal/sim"
 	"aicr/internal/spec"
+	"aicr/test/memnet"
 )
 
 // small is a fleet of two workers that says five words, with faults.
@@ -40,12 +41,12 @@ func small(t testing.TB, faults string) *spec.Scenario {
 }
 
 // beside runs f beside the frontend of a fleet, in virtual time.
-func beside(t *testing.T, s *spec.Scenario, f func(t *testing.T, fleet *sim.Live, network *pipeNet)) {
+func beside(t *testing.T, s *spec.Scenario, f func(t *testing.T, fleet *sim.Live, network *memnet.Net)) {
 	t.Helper()
-	besideServer(t, s, func(t *testing.T, fleet *sim.Live, _ *Server, network *pipeNet) { f(t, fleet, network) })
+	besideServer(t, s, func(t *testing.T, fleet *sim.Live, _ *Server, network *memnet.Net) { f(t, fleet, network) })
 }
 
-func besideServer(t *testing.T, s *spec.Scenario, f func(t *testing.T, fleet *sim.Live, server *Server, network *pipeNet)) {
+func besideServer(t *testing.T, s *spec.Scenario, f func(t *testing.T, fleet *sim.Live, server *Server, network *memnet.Net)) {
 	t.Helper()
 	var fleet *sim.Live
 	var server *Server
@@ -57,7 +58,7 @@ func besideServer(t *testing.T, s *spec.Scenario, f func(t *testing.T, fleet *si
 		ctx, stop = context.WithCancel(t.Context())
 		go fleet.Run(ctx)
 		return server.Frontend()
-	}, func(t *testing.T, network *pipeNet) {
+	}, func(t *testing.T, network *memnet.Net) {
 		defer stop()
 		f(t, fleet, server, network)
 	})
@@ -87,7 +88,7 @@ const ofTiny = `{engine="0",model_name="tiny"}`
 func TestAFreezeIsTheFrontendsAlone(t *testing.T) {
 	s := small(t, `[{kind: frontend-freeze, at: 200ms, lasts: 8s}]`)
 	s.Load.OutputTokens = 200
-	besideServer(t, s, func(t *testing.T, fleet *sim.Live, server *Server, network *pipeNet) {
+	besideServer(t, s, func(t *testing.T, fleet *sim.Live, server *Server, network *memnet.Net) {
 		done := make(chan string)
 		go func() { done <- exchange(t, network, post(chatPath, streamed)) }()
 		served, tokens := -1, 0.0
@@ -141,7 +142,7 @@ func TestAWorkerCountsWhatItSaw(t *testing.T) {
 		{`[{kind: worker-dead, workers: [0, 1], at: 20ms, lasts: 1s}]`, streamed, "abort", false},
 	} {
 		t.Run(tt.reason+" "+tt.faults, func(t *testing.T) {
-			besideServer(t, small(t, tt.faults), func(t *testing.T, fleet *sim.Live, server *Server, network *pipeNet) {
+			besideServer(t, small(t, tt.faults), func(t *testing.T, fleet *sim.Live, server *Server, network *memnet.Net) {
 				exchange(t, network, post(chatPath, tt.body))
 				got := map[string]float64{}
 				failed := false
@@ -163,7 +164,7 @@ func TestAWorkerCountsWhatItSaw(t *testing.T) {
 
 // Who comes back after it was missing is another process.
 func TestAWorkerThatComesBackStartsAnew(t *testing.T) {
-	besideServer(t, small(t, ""), func(t *testing.T, fleet *sim.Live, server *Server, network *pipeNet) {
+	besideServer(t, small(t, ""), func(t *testing.T, fleet *sim.Live, server *Server, network *memnet.Net) {
 		without := func(worker int) {
 			server.SetFaults(small(t, fmt.Sprintf(`[{kind: worker-missing, workers: [%d]}]`, worker)).Faults)
 		}
@@ -194,7 +195,7 @@ func TestAWorkerThatComesBackStartsAnew(t *testing.T) {
 // Without pods there is nothing behind a worker's port.
 func TestWithoutPodsWorkersAreNotUp(t *testing.T) {
 	for kind, want := range map[string]int{"dra-stale": 503, "gpus-claimed": 503, "discovery-panic": 200} {
-		besideServer(t, small(t, `[{kind: `+kind+`}]`), func(t *testing.T, _ *sim.Live, server *Server, _ *pipeNet) {
+		besideServer(t, small(t, `[{kind: `+kind+`}]`), func(t *testing.T, _ *sim.Live, server *Server, _ *memnet.Net) {
 			for _, path := range []string{"/health", "/metrics"} {
 				if w := request(server.Worker(0), path, ""); w.Code != want {
 					t.Errorf("%s: %s is %d, want %d", kind, path, w.Code, want)
@@ -223,7 +224,7 @@ func TestFaultsAreSeenByClients(t *testing.T) {
 		{`[{kind: stream-break, how: reset, share: 1}]`, []string{"the connection broke"}, []string{`"finish_reason":"`, "[DONE]"}},
 	} {
 		t.Run(tt.faults, func(t *testing.T) {
-			beside(t, small(t, tt.faults), func(t *testing.T, _ *sim.Live, network *pipeNet) {
+			beside(t, small(t, tt.faults), func(t *testing.T, _ *sim.Live, network *memnet.Net) {
 				got := exchange(t, network, post(chatPath, streamed))
 				for _, words := range tt.has {
 					if !strings.Contains(got, words) {
@@ -242,8 +243,8 @@ func TestFaultsAreSeenByClients(t *testing.T) {
 
 // A wedged worker is healthy by its own account, and gives nothing.
 func TestAWedgeLooksHealthy(t *testing.T) {
-	beside(t, small(t, `[{kind: worker-wedge, workers: [0, 1]}]`), func(t *testing.T, _ *sim.Live, network *pipeNet) {
-		conn, err := network.dial(t.Context(), "", "")
+	beside(t, small(t, `[{kind: worker-wedge, workers: [0, 1]}]`), func(t *testing.T, _ *sim.Live, network *memnet.Net) {
+		conn, err := network.Dial(t.Context(), "tcp", simAddress)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,10 +272,10 @@ func TestAWedgeLooksHealthy(t *testing.T) {
 func TestAClientThatLeavesFreesItsSlot(t *testing.T) {
 	s := small(t, "")
 	s.Load.OutputTokens = 1000
-	beside(t, s, func(t *testing.T, fleet *sim.Live, network *pipeNet) {
+	beside(t, s, func(t *testing.T, fleet *sim.Live, network *memnet.Net) {
 		var conns []net.Conn
 		for range 4 {
-			conn, err := network.dial(t.Context(), "", "")
+			conn, err := network.Dial(t.Context(), "tcp", simAddress)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -308,7 +309,7 @@ func TestAClientThatLeavesFreesItsSlot(t *testing.T) {
 
 // The worker that is named is the one that served.
 func TestTheWorkerIsNamed(t *testing.T) {
-	beside(t, small(t, `[{kind: worker-missing, workers: [0]}]`), func(t *testing.T, fleet *sim.Live, network *pipeNet) {
+	beside(t, small(t, `[{kind: worker-missing, workers: [0]}]`), func(t *testing.T, fleet *sim.Live, network *memnet.Net) {
 		got := exchange(t, network, post(chatPath, `{"model":"tiny","messages":[{"role":"user","content":"hi"}],"nvext":{"extra_fields":["worker_id"]}}`))
 		if id := fmt.Sprintf(`"decode_worker_id":%d}`, fleet.Snapshot().Workers[1].ID); !strings.Contains(got, id) {
 			t.Errorf("no %s in:\n%s", id, got)
@@ -331,8 +332,8 @@ func TestTheLoadEngineUnderstandsIt(t *testing.T) {
 	} {
 		t.Run(tt.faults, func(t *testing.T) {
 			const requests, in, out = 40, 32, 20
-			beside(t, small(t, tt.faults), func(t *testing.T, fleet *sim.Live, network *pipeNet) {
-				target, err := load.NewTarget(load.TargetOptions{URL: "http://sim.test", Dial: func(ctx context.Context) (net.Conn, error) { return network.dial(ctx, "", "") }})
+			beside(t, small(t, tt.faults), func(t *testing.T, fleet *sim.Live, network *memnet.Net) {
+				target, err := load.NewTarget(load.TargetOptions{URL: "http://sim.test", Dial: network.To(simAddress)})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -3,10 +3,8 @@ package serve
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,6 +15,7 @@ import (
 
 	"aicr/internal/sim"
 	"aicr/internal/spec"
+	"aicr/test/memnet"
 )
 
 // puppet is a fleet that does what a test says. With a step it takes its time,
@@ -194,36 +193,16 @@ func serverOf(t testing.TB, f fleet) *Server {
 	return newServer(f, scenario(t), Options{Model: testModel, Token: testToken, Node: "node-0"})
 }
 
-// pipeNet is a network for virtual time: synctest knows nothing of sockets.
-type pipeNet struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (p *pipeNet) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipeNet) Close() error   { close(p.done); return nil }
-func (p *pipeNet) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p *pipeNet) dial(context.Context, string, string) (net.Conn, error) {
-	here, there := net.Pipe()
-	p.conns <- there
-	return here, nil
-}
+// simAddress is where the server of inVirtualTime listens.
+const simAddress = "sim.test:80"
 
 // inVirtualTime runs f beside a server of the handler.
-func inVirtualTime(t *testing.T, handler func(t *testing.T) http.Handler, f func(t *testing.T, network *pipeNet)) {
+func inVirtualTime(t *testing.T, handler func(t *testing.T) http.Handler, f func(t *testing.T, network *memnet.Net)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		network := &pipeNet{make(chan net.Conn), make(chan struct{})}
-		srv := &http.Server{Handler: handler(t)}
-		go func() { _ = srv.Serve(network) }() // it ends by Close
+		network := &memnet.Net{}
+		srv, listener := &http.Server{Handler: handler(t)}, network.Listen(simAddress)
+		go func() { _ = srv.Serve(listener) }() // it ends by Close
 		f(t, network)
 		if err := srv.Close(); err != nil {
 			t.Error(err)
@@ -232,9 +211,9 @@ func inVirtualTime(t *testing.T, handler func(t *testing.T) http.Handler, f func
 }
 
 // exchange sends a request as it is and returns the answer as it is.
-func exchange(t *testing.T, network *pipeNet, request string) string {
+func exchange(t *testing.T, network *memnet.Net, request string) string {
 	t.Helper()
-	conn, err := network.dial(t.Context(), "", "")
+	conn, err := network.Dial(t.Context(), "tcp", simAddress)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"aicr/internal/sim"
+	"aicr/test/memnet"
 )
 
 const step = 10 * time.Millisecond
@@ -35,8 +36,8 @@ func stepping(p **puppet) func(t *testing.T) http.Handler {
 // when the fleet gives it.
 func TestBytesComeWhenTheFleetSaysSo(t *testing.T) {
 	var p *puppet
-	inVirtualTime(t, stepping(&p), func(t *testing.T, network *pipeNet) {
-		conn, err := network.dial(t.Context(), "", "")
+	inVirtualTime(t, stepping(&p), func(t *testing.T, network *memnet.Net) {
+		conn, err := network.Dial(t.Context(), "tcp", simAddress)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,8 +67,8 @@ func TestBytesComeWhenTheFleetSaysSo(t *testing.T) {
 // A connection serves one request after another.
 func TestConnectionsAreKept(t *testing.T) {
 	var p *puppet
-	inVirtualTime(t, stepping(&p), func(t *testing.T, network *pipeNet) {
-		conn, err := network.dial(t.Context(), "", "")
+	inVirtualTime(t, stepping(&p), func(t *testing.T, network *memnet.Net) {
+		conn, err := network.Dial(t.Context(), "tcp", simAddress)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,8 +93,8 @@ func TestConnectionsAreKept(t *testing.T) {
 // is there when it reads again, each token as an event of its own.
 func TestASlowClientDelaysNobody(t *testing.T) {
 	var p *puppet
-	inVirtualTime(t, stepping(&p), func(t *testing.T, network *pipeNet) {
-		conn, err := network.dial(t.Context(), "", "")
+	inVirtualTime(t, stepping(&p), func(t *testing.T, network *memnet.Net) {
+		conn, err := network.Dial(t.Context(), "tcp", simAddress)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,8 +137,8 @@ func TestAClientThatLeavesIsGivenUp(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var p *puppet
-			inVirtualTime(t, stepping(&p), func(t *testing.T, network *pipeNet) {
-				conn, err := network.dial(t.Context(), "", "")
+			inVirtualTime(t, stepping(&p), func(t *testing.T, network *memnet.Net) {
+				conn, err := network.Dial(t.Context(), "tcp", simAddress)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -228,8 +229,8 @@ func TestAnEventIsMadeWithoutAllocation(t *testing.T) {
 // Many at once, each gets its own answer.
 func TestManyStreamsAtOnce(t *testing.T) {
 	var p *puppet
-	inVirtualTime(t, stepping(&p), func(t *testing.T, network *pipeNet) {
-		client := &http.Client{Transport: &http.Transport{DialContext: network.dial, DisableKeepAlives: true}}
+	inVirtualTime(t, stepping(&p), func(t *testing.T, network *memnet.Net) {
+		client := &http.Client{Transport: &http.Transport{DialContext: network.Dial, DisableKeepAlives: true}}
 		const n = 200
 		answers := make(chan error, n)
 		for i := range n {

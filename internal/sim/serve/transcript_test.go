@@ -13,6 +13,7 @@ import (
 
 	"aicr/internal/sim"
 	"aicr/internal/spec"
+	"aicr/test/memnet"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -140,7 +141,7 @@ func TestEveryAnswerIsAsKept(t *testing.T) {
 					return tt.page(serverOf(t, p))
 				}
 				return serverOf(t, p).Frontend()
-			}, func(t *testing.T, network *pipeNet) {
+			}, func(t *testing.T, network *memnet.Net) {
 				got := strings.ReplaceAll(exchange(t, network, tt.request), "\r\n", "\n")
 				golden(t, tt.name, got)
 			})
