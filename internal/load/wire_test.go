@@ -374,8 +374,8 @@ func TestIdleConnectionsMayBeClosed(t *testing.T) {
 		srv.Protocols.SetUnencryptedHTTP2(true)
 		target := serveInBubble(t, srv, load.TargetOptions{URL: "http://truth.test", HTTP2: true})
 		res := mustRun(t, planTo(t, target, load.Schedule{Rate: 0.1, Count: 4}, 2))
-		if got := countClasses(res.Log); got[load.OK] != 4 || h.Truth().Requests != 4 || opened != 4 {
-			t.Errorf("%v %v; the server saw %d requests on %d connections", got, res.Log.Details, h.Truth().Requests, opened)
+		if got, n := countClasses(res.Log), h.Truth().Requests; got[load.OK] != 4 || n != 4 || opened != 4 {
+			t.Errorf("%v %v; the server saw %d requests on %d connections", got, res.Log.Details, n, opened)
 		}
 	})
 }
