@@ -124,6 +124,9 @@ func TestFailuresAreCountedExactly(t *testing.T) {
 			continue
 		}
 		for _, share := range []float64{0, 0.01, 0.10, 1} {
+			if share == 0 && kind != truth.Kinds()[0] {
+				continue // no fault is the same of every kind
+			}
 			for _, wire := range []load.WireKind{load.LoopWire, load.GoroutineWire} {
 				t.Run(fmt.Sprintf("%s/%g/%s", kind, share, wireNames[wire]), func(t *testing.T) {
 					s := truth.Script{Faults: []truth.Fault{{Kind: kind, Share: share}}}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -200,7 +201,7 @@ func TestASignOfNagleMustComeTwice(t *testing.T) {
 						time.Sleep(40 * ms)
 					}
 					h.ServeHTTP(w, r)
-				})}
+				}), ErrorLog: log.New(io.Discard, "", 0)} // a second head is no news
 				target := serveInBubble(t, srv, load.TargetOptions{URL: "http://truth.test"})
 				p, err := load.Examine(t.Context(), target, asking(), hang)
 				if err != nil {

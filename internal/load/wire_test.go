@@ -253,7 +253,7 @@ func TestForeignAuthorityIsATLSFailure(t *testing.T) {
 // Connections are a user's own and are kept, unless each request is to have a
 // new one.
 func TestConnectionsAreReusedUnlessAskedNot(t *testing.T) {
-	const users, count = 5, 40
+	const users, count = 5, 20
 	for name, way := range ways {
 		for _, noReuse := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/no reuse %v", name, noReuse), func(t *testing.T) {
