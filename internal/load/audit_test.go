@@ -1,17 +1,9 @@
 package load_test
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -19,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"aicr/internal/load"
-	"aicr/internal/sim/truth"
 )
 
 // files is a machine's file tree.
@@ -171,176 +162,5 @@ func TestLagLimit(t *testing.T) {
 		if got := load.LagLimit(ttft); got != want {
 			t.Errorf("beside %v: %v, want %v", ttft, got, want)
 		}
-	}
-}
-
-// The child of the starvation test is this binary again, with these set.
-const (
-	starvedURL  = "AICR_TEST_STARVED_URL"
-	starvedWire = "AICR_TEST_STARVED_WIRE"
-)
-
-// childReport is what the child says of itself.
-type childReport struct {
-	Reasons   []load.Reason
-	Throttled *load.Throttling
-	InFlight  float64
-	StampLag  load.Spread
-	Failed    int
-}
-
-// TestStarvedChild is no test of its own: it is the client that
-// TestAStarvedClientSaysSo starves.
-func TestStarvedChild(t *testing.T) {
-	url := os.Getenv(starvedURL)
-	if url == "" {
-		return
-	}
-	p := planFor(t, url, 256, 1, 24)
-	p.Work = worksOf(t, 32, 24)
-	p.Main = load.Schedule{Users: 256, Duration: 1500 * ms}
-	p.Grace, p.Host = 100*ms, os.DirFS("/")
-	p.Wire = load.LoopWire
-	if os.Getenv(starvedWire) == wireNames[load.GoroutineWire] {
-		p.Wire = load.GoroutineWire
-	}
-	// Ready: from here on the parent may take the processor away.
-	fmt.Fprintln(os.Stdout, "ready")
-	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	res := mustRun(t, p)
-	out := childReport{Reasons: res.Audit.Reasons, Throttled: res.Audit.Throttled, InFlight: res.Audit.InFlight, StampLag: res.Audit.StampLag}
-	if math.IsNaN(out.InFlight) {
-		out.InFlight = -1 // JSON has no NaN
-	}
-	for r := range res.Log.All() {
-		if !r.OK() && r.Class != load.Interrupt {
-			out.Failed++
-		}
-	}
-	b, err := json.Marshal(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Fprintln(os.Stdout, string(b))
-}
-
-// runChild runs the child and lets starve at it, if it is not nil, once it is
-// ready to send.
-func runChild(t *testing.T, url string, wire load.WireKind, starve func(pid int) (end func())) childReport {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStarvedChild$", "-test.timeout=120s")
-	cmd.Env = append(os.Environ(), starvedURL+"="+url, starvedWire+"="+wireNames[wire])
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end := func() {}
-	var report childReport
-	told := false
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		switch line := lines.Text(); {
-		case line == "ready":
-			if starve != nil {
-				end = starve(cmd.Process.Pid)
-			}
-			if _, err := in.Write([]byte("\n")); err != nil {
-				t.Error(err)
-			}
-		case strings.HasPrefix(line, "{"):
-			if err := json.Unmarshal([]byte(line), &report); err != nil {
-				t.Error(err)
-			}
-			told = true
-		}
-	}
-	end()
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if !told {
-		t.Fatal("the child said nothing")
-	}
-	return report
-}
-
-// starveAt leaves a process a twentieth of a core: by a cgroup's quota where one
-// can be made, or else by stopping it most of the time.
-func starveAt(t *testing.T) (how string, starve func(pid int) (end func())) {
-	name := fmt.Sprintf("aicr-test-%d", os.Getpid())
-	for _, group := range []struct{ how, dir, file, quota string }{
-		{"cgroup version 1", "/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "5000"},
-		{"cgroup version 2", "/sys/fs/cgroup", "cpu.max", "5000 100000"},
-	} {
-		dir := filepath.Join(group.dir, name)
-		if os.Mkdir(dir, 0o755) != nil {
-			continue
-		}
-		t.Cleanup(func() { _ = os.Remove(dir) })
-		if os.WriteFile(filepath.Join(dir, group.file), []byte(group.quota), 0) != nil {
-			continue
-		}
-		return group.how, func(pid int) func() {
-			if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
-				t.Errorf("moving the child: %v", err)
-			}
-			return func() {}
-		}
-	}
-	return "signals", func(pid int) func() {
-		over, ended := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(ended)
-			for {
-				_ = syscall.Kill(pid, syscall.SIGSTOP)
-				time.Sleep(95 * ms)
-				_ = syscall.Kill(pid, syscall.SIGCONT)
-				select {
-				case <-over:
-					return
-				case <-time.After(5 * ms):
-				}
-			}
-		}()
-		return func() { close(over); <-ended }
-	}
-}
-
-// A client that is given a twentieth of a core says that its figures are its
-// own; the same client with a core to itself does not.
-func TestAStarvedClientSaysSo(t *testing.T) {
-	srv := serve(t, truth.Script{TTFT: 200 * ms, TTFTSpread: 20 * ms, ITL: 20 * ms, HeadersFirst: true})
-	how, starve := starveAt(t)
-	for _, wire := range plainWires {
-		t.Run(wireNames[wire], func(t *testing.T) {
-			starved := runChild(t, srv.URL(), wire, starve)
-			t.Logf("by %s: %+v", how, starved)
-			if len(starved.Reasons) == 0 {
-				t.Errorf("starved by %s, it says nothing", how)
-			}
-			if how != "signals" && (starved.Throttled == nil || starved.Throttled.Throttled == 0) {
-				t.Errorf("its quota is not in the audit: %+v", starved.Throttled)
-			}
-			// The machine is shared: one quiet run of three is enough.
-			var fed childReport
-			for range 3 {
-				if fed = runChild(t, srv.URL(), wire, nil); len(fed.Reasons) == 0 {
-					break
-				}
-			}
-			t.Logf("fed: %+v", fed)
-			if len(fed.Reasons) != 0 || fed.Failed != 0 {
-				t.Errorf("with a processor: %+v", fed)
-			}
-		})
 	}
 }

@@ -9,6 +9,19 @@ import (
 	"aicr/internal/sim/truth"
 )
 
+// hang is a time limit that only ends a hang: no machine is so slow.
+const hang = 2 * time.Minute
+
+// eventually waits for a condition that nothing but a hang keeps from coming.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for begun := time.Now(); !holds(); time.Sleep(ms) {
+		if time.Since(begun) > hang {
+			t.Fatalf("after %v still not: %s", hang, what)
+		}
+	}
+}
+
 // serve starts a known-truth server.
 func serve(t testing.TB, s truth.Script) *truth.Server {
 	t.Helper()
@@ -39,7 +52,7 @@ func planFor(t testing.TB, url string, users int, count int64, tokens int) *load
 		t.Fatal(err)
 	}
 	return &load.Plan{Target: target, Work: work, Main: load.Schedule{Users: users, Count: count},
-		Timeout: 30 * time.Second, Grace: 10 * time.Second, Seed: 1}
+		Timeout: hang, Grace: hang, Seed: 1}
 }
 
 func mustRun(t testing.TB, p *load.Plan) *load.Result {

@@ -33,5 +33,9 @@ func Judge(a Audit, p *Plan, res *Result, ttft time.Duration) []Reason {
 // LagLimit is the stamp lag that is allowed beside a median time to first token.
 func LagLimit(ttft time.Duration) time.Duration { return lagLimit(ttft) }
 
-// DelayAcks leaves acknowledgements to the kernel, as other clients do.
-func (t *Target) DelayAcks() { t.quickAck = false }
+// NagleBetween tells Nagle's algorithm from two answers on a connection in use:
+// one while the kernel delayed its acknowledgements, one while it did not.
+func NagleBetween(later, once *Record) Nagle { return nagleBetween(later, once) }
+
+// AcksAtOnce reports whether the load is to acknowledge every read at once.
+func (t *Target) AcksAtOnce() bool { return t.quickAck }

@@ -38,16 +38,10 @@ func besideFleet(t *testing.T, s *spec.Scenario, f func(t *testing.T, target *lo
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		live := sim.NewLive(s, 1, 1)
-		network := newPipeNet()
 		srv := &http.Server{Handler: simserve.New(live, s, simserve.Options{}).Frontend()}
-		go live.Run(ctx)
-		go func() { _ = srv.Serve(network) }() // it ends by Close
-		target, err := load.NewTarget(load.TargetOptions{URL: "http://fleet.test", Dial: network.dial})
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := serveInBubble(t, srv, load.TargetOptions{URL: "http://fleet.test"})
 		defer stop()
-		defer func() { _ = srv.Close() }() // a failed test ends in good order too
+		go live.Run(ctx)
 		f(t, target)
 	})
 }

@@ -1,9 +1,7 @@
 package load_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,36 +14,8 @@ import (
 	"aicr/internal/load"
 	"aicr/internal/load/workload"
 	"aicr/internal/sim/truth"
+	"aicr/test/memnet"
 )
-
-// pipeNet is a network for virtual time: synctest knows nothing of sockets.
-type pipeNet struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func newPipeNet() *pipeNet { return &pipeNet{make(chan net.Conn), make(chan struct{})} }
-
-func (p *pipeNet) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipeNet) Close() error   { close(p.done); return nil }
-func (p *pipeNet) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p *pipeNet) dial(ctx context.Context) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case p.conns <- there:
-		return here, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // inVirtualTime runs f beside a handler that plays the script, with a target
 // that reaches it. All of it lives in a synctest bubble, so that times are exact.
@@ -56,25 +26,31 @@ func inVirtualTime(t *testing.T, s truth.Script, f func(t *testing.T, h *truth.H
 		if err != nil {
 			t.Fatal(err)
 		}
-		network := newPipeNet()
-		srv := &http.Server{Handler: h}
-		go func() { _ = srv.Serve(network) }() // it ends by Close
-		target, err := load.NewTarget(load.TargetOptions{URL: "http://truth.test", Dial: network.dial})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f(t, h, target)
-		if err := srv.Close(); err != nil {
-			t.Error(err)
-		}
+		f(t, h, serveInBubble(t, &http.Server{Handler: h}, load.TargetOptions{URL: "http://truth.test"}))
 	})
+}
+
+// serveInBubble makes the server's target one that reaches it through memory.
+func serveInBubble(t *testing.T, srv *http.Server, o load.TargetOptions) *load.Target {
+	t.Helper()
+	const addr = "server.test:80"
+	var network memnet.Net
+	l := network.Listen(addr)
+	go func() { _ = srv.Serve(l) }() // it ends by Close
+	t.Cleanup(func() { _ = srv.Close() })
+	o.Dial = network.To(addr)
+	target, err := load.NewTarget(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target
 }
 
 // planTo is planFor for a target that is there already.
 func planTo(t testing.TB, target *load.Target, main load.Schedule, tokens int) *load.Plan {
 	t.Helper()
 	return &load.Plan{Target: target, Work: worksOf(t, 32, tokens), Main: main,
-		Timeout: 30 * time.Second, Grace: 10 * time.Second, Seed: 1, KeepTokens: true}
+		Timeout: hang, Grace: hang, Seed: 1, KeepTokens: true}
 }
 
 func worksOf(t testing.TB, in, out int) *workload.Workload {
@@ -140,20 +116,23 @@ func checkVerdict(t *testing.T, l *load.Log, kind truth.Kind, faults, requests, 
 }
 
 // Every failure is counted, in its class, with what the server said; none is
-// counted that was not.
+// counted that was not. Stalls, which only time ends, have tests of their own.
 func TestFailuresAreCountedExactly(t *testing.T) {
-	const requests, tokens = 200, 6
+	const requests, tokens = 100, 6
 	for _, kind := range truth.Kinds() {
+		if kind == truth.Stall {
+			continue
+		}
 		for _, share := range []float64{0, 0.01, 0.10, 1} {
+			if share == 0 && kind != truth.Kinds()[0] {
+				continue // no fault is the same of every kind
+			}
 			for _, wire := range []load.WireKind{load.LoopWire, load.GoroutineWire} {
 				t.Run(fmt.Sprintf("%s/%g/%s", kind, share, wireNames[wire]), func(t *testing.T) {
 					s := truth.Script{Faults: []truth.Fault{{Kind: kind, Share: share}}}
 					srv := serve(t, s)
 					p := planFor(t, srv.URL(), 20, requests, tokens)
 					p.Wire = wire
-					if kind == truth.Stall && share > 0 {
-						p.Timeout, p.Main.Users = time.Second, requests
-					}
 					res := mustRun(t, p)
 					checkVerdict(t, res.Log, kind, int(requests*share), requests, tokens)
 					if got := srv.Truth(); got.Requests != requests {
@@ -165,13 +144,62 @@ func TestFailuresAreCountedExactly(t *testing.T) {
 	}
 }
 
+// A request whose answer stalls ends at its time limit, and no other does.
+func TestStalledRequestsTimeOut(t *testing.T) {
+	const requests, tokens, limit = 100, 6, time.Second
+	for _, after := range []int{0, -1} { // in the middle of the answer, before any byte of it
+		for _, share := range []float64{0.01, 0.10, 1} {
+			t.Run(fmt.Sprintf("after %d/%g", after, share), func(t *testing.T) {
+				s := truth.Script{TTFT: 20 * ms, Faults: []truth.Fault{{Kind: truth.Stall, Share: share, After: after}}}
+				inVirtualTime(t, s, func(t *testing.T, _ *truth.Handler, target *load.Target) {
+					p := planTo(t, target, load.Schedule{Users: 20, Count: requests}, tokens)
+					p.Timeout = limit
+					res := mustRun(t, p)
+					checkVerdict(t, res.Log, truth.Stall, int(requests*share), requests, tokens)
+					for r := range res.Log.All() {
+						if took := time.Duration(r.End - r.Intended); r.Class == load.Timeout && took != limit {
+							t.Errorf("ended after %v of %v", took, limit)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// The event loop's time limit. How many it catches while they connect is the
+// machine's, so that only what must be of every request is looked at; a mix with
+// served requests is in the proof.
+func TestTheEventLoopHasATimeLimit(t *testing.T) {
+	for _, after := range []int{0, -1} {
+		t.Run(fmt.Sprintf("after %d", after), func(t *testing.T) {
+			srv := serve(t, truth.Script{Faults: []truth.Fault{{Kind: truth.Stall, Share: 1, After: after}}})
+			p := planFor(t, srv.URL(), 20, 40, 6)
+			p.Wire, p.Timeout = load.LoopWire, 50*ms
+			res := mustRun(t, p)
+			for r := range res.Log.All() {
+				want := load.Timeout
+				if r.Sent == 0 {
+					want = load.Connect
+				}
+				if message := res.Log.Details[r.Detail]; r.Class != want || !strings.Contains(message, "time limit") {
+					t.Errorf("sent %v: %v, %q", r.Sent != 0, r.Class, message)
+				}
+			}
+			if res.Log.Len() != 40 {
+				t.Errorf("%d records", res.Log.Len())
+			}
+		})
+	}
+}
+
 var wireNames = map[load.WireKind]string{load.LoopWire: "loop", load.GoroutineWire: "goroutines", load.HTTP2Wire: "http2"}
 
 // A connection that breaks before any byte, and a stream that fails before any
 // token, have classes of their own.
 func TestFailuresBeforeTheFirstToken(t *testing.T) {
 	for kind, want := range map[truth.Kind]load.Class{
-		truth.Reset: load.Reset, truth.Cut: load.Reset, truth.Stall: load.Timeout,
+		truth.Reset: load.Reset, truth.Cut: load.Reset,
 		truth.ErrorEvent: load.ErrorEvent, truth.ErrorData: load.ErrorEvent, truth.Truncated: load.NoTokens,
 	} {
 		for _, wire := range []load.WireKind{load.LoopWire, load.GoroutineWire} {
@@ -179,9 +207,6 @@ func TestFailuresBeforeTheFirstToken(t *testing.T) {
 				srv := serve(t, truth.Script{Faults: []truth.Fault{{Kind: kind, Share: 0.5, After: -1}}})
 				p := planFor(t, srv.URL(), 50, 100, 4)
 				p.Wire = wire
-				if kind == truth.Stall {
-					p.Timeout = time.Second
-				}
 				res := mustRun(t, p)
 				if diff := cmp.Diff(map[load.Class]int{load.OK: 50, want: 50}, countClasses(res.Log)); diff != "" {
 					t.Errorf("%v\n%s", res.Log.Details, diff)

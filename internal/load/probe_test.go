@@ -1,9 +1,11 @@
 package load_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -33,7 +35,7 @@ func examine(t *testing.T, o load.TargetOptions, spec workload.Spec) (*load.Prob
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := load.Examine(t.Context(), target, spec, 20*time.Second)
+	p, err := load.Examine(t.Context(), target, spec, hang)
 	return p, target, err
 }
 
@@ -52,11 +54,14 @@ func TestProbeFindsRefusedFields(t *testing.T) {
 		{"ignore_eos", "min_tokens"}, {"nvext", "stream_options"}, {"nvext", "ignore_eos", "min_tokens", "stream_options"},
 	} {
 		t.Run(strings.Join(refused, " "), func(t *testing.T) {
-			srv := serve(t, truth.Script{Refuse: refused, Workers: 2})
-			p, _, err := examine(t, load.TargetOptions{URL: srv.URL()}, asking())
-			if err != nil {
-				t.Fatal(err)
-			}
+			var p *load.Probe
+			s := truth.Script{Refuse: refused, Workers: 2}
+			inVirtualTime(t, s, func(t *testing.T, _ *truth.Handler, target *load.Target) {
+				var err error
+				if p, err = load.Examine(t.Context(), target, asking(), hang); err != nil {
+					t.Fatal(err)
+				}
+			})
 			want := workload.AllFields()
 			for _, name := range refused {
 				drop[name](&want)
@@ -138,66 +143,80 @@ func TestProbeCalibratesOnTheServersCount(t *testing.T) {
 	}
 }
 
-// The server's habit is found where the answers are quick enough to show it. A
-// busy machine can hide it once, so it may be looked for again.
-func TestProbeFindsNagle(t *testing.T) {
-	tests := map[string]struct {
-		script truth.Script
-		want   load.Nagle
-	}{
-		"on":          {truth.Script{Nagle: true, TTFT: 2 * ms}, load.NagleOn},
-		"off":         {truth.Script{HeadersFirst: true, TTFT: 2 * ms}, load.NagleOff},
-		"too slow":    {truth.Script{Nagle: true, TTFT: 120 * ms, ITL: 60 * ms}, load.NagleUnknown},
-		"slow, quick": {truth.Script{HeadersFirst: true, TTFT: 120 * ms, ITL: ms}, load.NagleOff},
+// The algorithm shows in the wait for the first token behind the head, and in
+// those between tokens, where they are short when acknowledged at once.
+func TestNagleIsToldFromTwoAnswers(t *testing.T) {
+	answer := func(first, gap time.Duration) load.Record {
+		return load.Record{FirstByte: 1, FirstContent: 1 + int64(first), MaxGap: int64(gap), Chunks: 8,
+			Flags: load.Reused}
 	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			srv := serve(t, tt.script)
-			var got load.Nagle
-			for range 5 {
-				p, _, err := examine(t, load.TargetOptions{URL: srv.URL()}, asking())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got = p.Nagle; got == tt.want {
-					return
-				}
-			}
-			t.Errorf("found %v, want %v", got, tt.want)
-		})
+	alone, fresh := answer(ms, 0), answer(ms, ms)
+	alone.Chunks, fresh.Flags = 1, 0
+	for name, c := range map[string]struct {
+		later, once load.Record
+		want        load.Nagle
+	}{
+		"the first token waits":     {answer(40*ms, ms), answer(ms, ms), load.NagleOn},
+		"a later token waits":       {answer(ms, 40*ms), answer(ms, ms), load.NagleOn},
+		"no token waits":            {answer(ms, ms), answer(ms, ms), load.NagleOff},
+		"just below the delay":      {answer(34*ms, 34*ms), answer(ms, ms), load.NagleOff},
+		"both wait anyway":          {answer(120*ms, 60*ms), answer(120*ms, 60*ms), load.NagleUnknown},
+		"the first waits anyway":    {answer(120*ms, ms), answer(120*ms, ms), load.NagleOff},
+		"the gap shows it, alone":   {answer(120*ms, 40*ms), answer(120*ms, ms), load.NagleOn},
+		"one token":                 {answer(ms, 0), alone, load.NagleUnknown},
+		"a connection not yet used": {answer(40*ms, ms), fresh, load.NagleUnknown},
+	} {
+		if got := load.NagleBetween(&c.later, &c.once); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
 }
 
-// On a connection in use, a server that leaves Nagle's algorithm on keeps its
-// first token back until the client acknowledges the head. The load must not
-// report the kernel's delay of that as the server's latency.
-func TestTheLoadIsFreeOfNagle(t *testing.T) {
-	srv := serve(t, truth.Script{Nagle: true, TTFT: 2 * ms})
-	median := func(wire load.WireKind, delayed bool) float64 {
-		p := planFor(t, srv.URL(), 1, 1, 2)
-		p.Wire, p.Work, p.Main = wire, worksOf(t, 32, 2), load.Schedule{Users: 1, Count: 15}
-		if delayed {
-			p.Target.DelayAcks()
-		}
-		var reused []float64
-		for r := range mustRun(t, p).Log.All() {
-			if r.Has(load.Reused) {
-				reused = append(reused, float64(r.FirstContent-r.Sent))
-			}
-		}
-		return quantileOf(reused, 0.5)
-	}
-	for _, wire := range []load.WireKind{load.LoopWire, load.GoroutineWire} {
-		t.Run(wireNames[wire], func(t *testing.T) {
-			if at, later := median(wire, false), median(wire, true); at > later/2 {
-				t.Errorf("first token after %.1f ms when acknowledged at once, %.1f ms when later", at/1e6, later/1e6)
-			}
+// One slow answer is a busy machine as well as Nagle's algorithm, so that a sign
+// of it must come twice; and where it is off, reads need no acknowledgement.
+func TestASignOfNagleMustComeTwice(t *testing.T) {
+	for name, c := range map[string]struct {
+		slow []int // the answers, from 1, with 40 ms between head and tokens
+		want load.Nagle
+	}{
+		// Two calibrate; then one acknowledged late and one at once, at most twice.
+		"never":      {nil, load.NagleOff},
+		"once":       {[]int{3}, load.NagleOff},
+		"twice":      {[]int{3, 5}, load.NagleOn},
+		"every time": {[]int{1, 2, 3, 4, 5, 6}, load.NagleOff}, // between the tokens it would show
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, err := truth.NewHandler(truth.Script{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				asked := 0
+				srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if asked++; slices.Contains(c.slow, asked) {
+						body, _ := io.ReadAll(r.Body) // it cannot be read behind the head
+						r.Body = io.NopCloser(bytes.NewReader(body))
+						w.Header().Set("Content-Type", "text/event-stream")
+						_ = http.NewResponseController(w).Flush()
+						time.Sleep(40 * ms)
+					}
+					h.ServeHTTP(w, r)
+				}), ErrorLog: log.New(io.Discard, "", 0)} // a second head is no news
+				target := serveInBubble(t, srv, load.TargetOptions{URL: "http://truth.test"})
+				p, err := load.Examine(t.Context(), target, asking(), hang)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p.Nagle != c.want || target.AcksAtOnce() != (c.want != load.NagleOff) {
+					t.Errorf("%v, acknowledges at once: %v", p.Nagle, target.AcksAtOnce())
+				}
+			})
 		})
 	}
 }
 
 // What stands in the way of a probe is told in one failure, with the server's
-// words and within two seconds.
+// words and without waiting for anything.
 func TestProbeTellsWhatIsWrong(t *testing.T) {
 	page := func(status int, kind, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -233,22 +252,21 @@ func TestProbeTellsWhatIsWrong(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			var wrap func(http.Handler) http.Handler
-			if tt.answer != nil {
-				wrap = func(http.Handler) http.Handler { return tt.answer }
-			}
-			url := tt.url
-			if url == "" {
-				url = newFront(t, plainHTTP, tt.script, wrap).URL
-			}
 			spec := asking()
 			if tt.model != "" {
 				spec.Model = tt.model
 			}
-			begun := time.Now()
-			_, _, err := examine(t, load.TargetOptions{URL: url}, spec)
-			if took := time.Since(begun); took > 10*time.Second {
-				t.Errorf("took %v", took)
+			var err error
+			if tt.url != "" {
+				_, _, err = examine(t, load.TargetOptions{URL: tt.url}, spec)
+			} else {
+				synctest.Test(t, func(t *testing.T) {
+					begun := time.Now()
+					_, err = load.Examine(t.Context(), answering(t, tt.script, tt.answer), spec, hang)
+					if took := time.Since(begun); took != 0 {
+						t.Errorf("took %v", took)
+					}
+				})
 			}
 			f, ok := errors.AsType[*load.Failure](err)
 			if !ok {
@@ -264,15 +282,31 @@ func TestProbeTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
+// answering is a target in a bubble that plays the script or, if not nil, has
+// the answer given instead.
+func answering(t *testing.T, s truth.Script, answer http.HandlerFunc) *load.Target {
+	t.Helper()
+	srv := &http.Server{Handler: answer}
+	if answer == nil {
+		h, err := truth.NewHandler(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Handler = h
+	}
+	return serveInBubble(t, srv, load.TargetOptions{URL: "http://truth.test"})
+}
+
 // Without a model's name the server's only one is taken.
 func TestProbeTakesTheOnlyModel(t *testing.T) {
-	srv := serve(t, truth.Script{Model: "the/one"})
-	spec := asking()
-	spec.Model = ""
-	p, _, err := examine(t, load.TargetOptions{URL: srv.URL()}, spec)
-	if err != nil || p.Model != "the/one" {
-		t.Errorf("%+v %v", p, err)
-	}
+	inVirtualTime(t, truth.Script{Model: "the/one"}, func(t *testing.T, _ *truth.Handler, target *load.Target) {
+		spec := asking()
+		spec.Model = ""
+		p, err := load.Examine(t.Context(), target, spec, hang)
+		if err != nil || p.Model != "the/one" {
+			t.Errorf("%+v %v", p, err)
+		}
+	})
 }
 
 // A workload that is replayed is sent as it is: nothing is fitted, and what is
@@ -284,34 +318,32 @@ func TestKnockSendsTheWorkloadsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := serve(t, truth.Script{HeadersFirst: true})
-	target, err := load.NewTarget(load.TargetOptions{URL: srv.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := load.Knock(t.Context(), target, work, 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Asked != 5 || p.Got != 5 || !p.Usage || p.FirstAnswer <= 0 || p.Requests != srv.Truth().Requests {
-		t.Errorf("%+v, the server saw %d", p, srv.Truth().Requests)
-	}
-	for _, r := range srv.Requests() {
-		if r.Prompt != 5 || r.Asked != 5 {
-			t.Errorf("the server was asked %+v", r)
+	const first = 100 * ms
+	s := truth.Script{HeadersFirst: true, TTFT: first}
+	inVirtualTime(t, s, func(t *testing.T, h *truth.Handler, target *load.Target) {
+		p, err := load.Knock(t.Context(), target, work, hang)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if _, err := load.Knock(t.Context(), target, worksOf(t, 32, 2), 20*time.Second); err != nil {
-		t.Error(err)
-	}
-	other := serve(t, truth.Script{Model: "other"})
-	if target, err = load.NewTarget(load.TargetOptions{URL: other.URL()}); err != nil {
-		t.Fatal(err)
-	}
-	_, err = load.Knock(t.Context(), target, work, 20*time.Second)
-	if f, ok := errors.AsType[*load.Failure](err); !ok || f.Status != 404 || !slices.Equal(f.Models, []string{"other"}) {
-		t.Errorf("%+v", err)
-	}
+		if p.Asked != 5 || p.Got != 5 || !p.Usage || p.FirstAnswer != first || p.Requests != h.Truth().Requests {
+			t.Errorf("%+v, the server saw %d", p, h.Truth().Requests)
+		}
+		for _, r := range h.Requests() {
+			if r.Prompt != 5 || r.Asked != 5 {
+				t.Errorf("the server was asked %+v", r)
+			}
+		}
+		if _, err := load.Knock(t.Context(), target, worksOf(t, 32, 2), hang); err != nil {
+			t.Error(err)
+		}
+	})
+	inVirtualTime(t, truth.Script{Model: "other"}, func(t *testing.T, _ *truth.Handler, target *load.Target) {
+		_, err := load.Knock(t.Context(), target, work, hang)
+		f, ok := errors.AsType[*load.Failure](err)
+		if !ok || f.Status != 404 || !slices.Equal(f.Models, []string{"other"}) {
+			t.Errorf("%+v", err)
+		}
+	})
 }
 
 // A server that insists on HTTP/2 is found out, and spoken to in it.

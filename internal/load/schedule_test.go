@@ -3,6 +3,7 @@ package load_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -381,71 +382,87 @@ func TestRunsEnd(t *testing.T) {
 // The event loop ends in the same ways, however fast the arrivals: it has no
 // virtual time, so only that it ends and what it counts are looked at.
 func TestEventLoopEnds(t *testing.T) {
+	const brief = 30 * ms // what is sent in it is the machine's
+	hour, short := truth.Script{TTFT: time.Hour}, truth.Script{TTFT: 5 * ms}
 	tests := map[string]struct {
-		main    load.Schedule
-		cancel  time.Duration
-		grace   time.Duration
-		script  truth.Script
-		stopped bool
+		main   load.Schedule
+		tell   int // told to stop when the server has seen so many; 0: not told
+		grace  time.Duration
+		script truth.Script
 	}{
-		"closed, by time":        {main: load.Schedule{Users: 8, Duration: 100 * ms}, grace: 10 * time.Second},
-		"closed, told to":        {main: load.Schedule{Users: 8}, cancel: 100 * ms, grace: 10 * time.Second},
-		"closed, grace over":     {main: load.Schedule{Users: 8}, cancel: 100 * ms, grace: 50 * ms, script: truth.Script{TTFT: time.Hour}, stopped: true},
-		"told to in a ramp":      {main: load.Schedule{Users: 8, Ramp: time.Hour}, cancel: 100 * ms, grace: 10 * time.Second},
-		"open, by time":          {main: load.Schedule{Rate: 2000, Duration: 100 * ms}, grace: 10 * time.Second},
-		"open, told to":          {main: load.Schedule{Rate: 2000}, cancel: 100 * ms, grace: 10 * time.Second},
-		"open, capped, by time":  {main: load.Schedule{Rate: 2000, Users: 3, Duration: 100 * ms}, grace: 10 * time.Second, script: truth.Script{TTFT: 30 * ms}},
-		"open, capped, told to":  {main: load.Schedule{Rate: 2000, Users: 3}, cancel: 100 * ms, grace: 10 * time.Second, script: truth.Script{TTFT: 30 * ms}},
-		"open, grace over":       {main: load.Schedule{Rate: 500}, cancel: 100 * ms, grace: 50 * ms, script: truth.Script{TTFT: time.Hour}, stopped: true},
-		"open, more than it can": {main: load.Schedule{Rate: 20_000, Duration: 50 * ms}, grace: 10 * time.Second},
-		"open, cap below loops":  {main: load.Schedule{Rate: 2000, Users: 2, Duration: 100 * ms}, grace: 10 * time.Second, script: truth.Script{TTFT: 30 * ms}},
-		"open, far arrivals":     {main: load.Schedule{Rate: 0.001}, cancel: 100 * ms, grace: 10 * time.Second},
+		"closed, by time":        {main: load.Schedule{Users: 8, Duration: brief}},
+		"closed, told to":        {main: load.Schedule{Users: 8}, tell: 20},
+		"closed, grace over":     {main: load.Schedule{Users: 8}, tell: 8, grace: ms, script: hour},
+		"told to in a ramp":      {main: load.Schedule{Users: 8, Ramp: time.Hour}, tell: 1},
+		"open, by time":          {main: load.Schedule{Rate: 2000, Duration: brief}},
+		"open, told to":          {main: load.Schedule{Rate: 2000}, tell: 20},
+		"open, capped, by time":  {main: load.Schedule{Rate: 2000, Users: 3, Duration: brief}, script: short},
+		"open, capped, told to":  {main: load.Schedule{Rate: 2000, Users: 3}, tell: 20, script: short},
+		"open, grace over":       {main: load.Schedule{Rate: 2000}, tell: 20, grace: ms, script: hour},
+		"open, more than it can": {main: load.Schedule{Rate: 20_000, Duration: brief}},
+		"open, cap below loops":  {main: load.Schedule{Rate: 2000, Users: 2, Duration: brief}, script: short},
+		"open, far arrivals":     {main: load.Schedule{Rate: 0.001}, tell: 1},
 	}
 	for name, tt := range tests {
 		for _, senders := range []int{1, 3} {
-			t.Run(name, func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%d", name, senders), func(t *testing.T) {
 				srv := serve(t, tt.script)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
 				p := planFor(t, srv.URL(), 1, 1, 3)
-				p.Wire, p.Senders, p.Main, p.Grace = load.LoopWire, senders, tt.main, tt.grace
-				p.Work = worksOf(t, 32, 3)
-				if tt.cancel > 0 {
-					go func() { // a machine that stands still would be told to stop before it began
-						for srv.Truth().Requests == 0 && ctx.Err() == nil {
-							time.Sleep(ms)
-						}
-						time.AfterFunc(tt.cancel, cancel)
-					}()
+				p.Wire, p.Senders, p.Main, p.Work = load.LoopWire, senders, tt.main, worksOf(t, 32, 3)
+				if tt.grace > 0 {
+					p.Grace = tt.grace
 				}
-				ended := make(chan *load.Result, 1)
-				go func() {
-					res, err := load.Run(ctx, p, nil)
-					if err != nil {
-						t.Error(err)
-					}
-					ended <- res
-				}()
-				var res *load.Result
-				select {
-				case res = <-ended:
-				case <-time.After(20 * time.Second):
-					t.Fatal("it does not end")
-				}
+				res := runUntil(t, p, func() bool { return tt.tell > 0 && srv.Truth().Requests >= tt.tell })
 				class := load.OK
-				if tt.stopped {
+				if tt.grace > 0 {
 					class = load.Interrupt
 				}
-				got := countClasses(res.Log)
-				if n := srv.Truth().Requests; got[class] == 0 || got[class] != res.Log.Len() || n != res.Log.Len() {
-					t.Errorf("%v, the server saw %d", got, n)
+				if got := countClasses(res.Log); got[class] < tt.tell || got[class] != res.Log.Len() {
+					t.Errorf("%v %v", got, res.Log.Details)
 				}
+				sent := 0
+				for r := range res.Log.All() {
+					if r.Sent != 0 { // one may be interrupted while it connects
+						sent++
+					}
+				}
+				eventually(t, fmt.Sprintf("the server has seen all %d requests", sent), func() bool {
+					return srv.Truth().Requests == sent
+				})
 				if limit := tt.main.Users; limit > 0 && srv.Truth().PeakInFlight > limit {
 					t.Errorf("%d in flight where %d are allowed", srv.Truth().PeakInFlight, limit)
 				}
 			})
 		}
 	}
+}
+
+// runUntil carries out a plan and stops it when the condition has come, if it
+// does before the plan's end.
+func runUntil(t *testing.T, p *load.Plan, stop func() bool) *load.Result {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan *load.Result, 1)
+	go func() {
+		res, err := load.Run(ctx, p, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- res
+	}()
+	var res *load.Result
+	eventually(t, "the run has ended", func() bool {
+		if stop() {
+			cancel()
+		}
+		select {
+		case res = <-ended:
+		default:
+		}
+		return res != nil
+	})
+	return res
 }
 
 // An open loop sends on its time table, whatever the answers do.
@@ -525,23 +542,32 @@ func TestSentinelBesideClosedLoop(t *testing.T) {
 
 // A rare sentinel must not end the steady part of the loop that it stands beside.
 func TestRareSentinelLeavesTheWindowAlone(t *testing.T) {
-	srv := serve(t, truth.Script{TTFT: 10 * ms})
+	const lasts = 100 * ms
+	srv := serve(t, truth.Script{})
+	sentinels := func(res *load.Result) (n int) {
+		for r := range res.Log.All() {
+			if r.Lane == load.Sentinel {
+				n++
+			}
+		}
+		return n
+	}
 	for _, senders := range []int{1, 3} {
 		p := planFor(t, srv.URL(), 6, 1, 2)
 		p.Work = worksOf(t, 32, 2)
-		p.Wire, p.Senders, p.Sentinel = load.LoopWire, senders, 0.5
-		p.Main = load.Schedule{Users: 6, Duration: time.Second}
+		p.Wire, p.Senders, p.Sentinel = load.LoopWire, senders, 0.001
+		p.Main = load.Schedule{Users: 6, Duration: lasts}
 		res := mustRun(t, p)
-		n := map[load.Lane]int{}
-		for r := range res.Log.All() {
-			n[r.Lane]++
+		if dry := time.Duration(res.Main.Dry - res.Main.Start); dry < lasts || sentinels(res) > 1 {
+			t.Errorf("%d loops: dry after %v of %v, %d sentinels", senders, dry, lasts, sentinels(res))
 		}
-		if n[load.Sentinel] != 1 {
-			t.Errorf("%d loops: lanes %v", senders, n)
-		}
-		if dry := time.Duration(res.Main.Dry - res.Main.Start); dry < time.Second {
-			t.Errorf("%d loops: dry after %v of a second", senders, dry)
-		}
+	}
+	// One loop sends its first sentinel before it can have an answer.
+	p := planFor(t, srv.URL(), 6, 1, 2)
+	p.Work = worksOf(t, 32, 2)
+	p.Wire, p.Senders, p.Sentinel, p.Main = load.LoopWire, 1, 0.001, load.Schedule{Users: 6, Count: 60}
+	if n := sentinels(mustRun(t, p)); n != 1 {
+		t.Errorf("%d sentinels", n)
 	}
 }
 

@@ -358,6 +358,9 @@ func (l *loop) send(c *loopConn, seq, intended int64) {
 	l.inFlight++
 	l.run.live.sent.Add(1)
 	l.await(c)
+	if c.state == connIdle && ended(c.fd) {
+		l.drop(c)
+	}
 	if c.state == connIdle {
 		c.rec.Flags |= Reused
 		l.write(c)
@@ -654,6 +657,15 @@ func rawWrite(fd int, b []byte) (int, syscall.Errno) {
 	// sendto rather than write, for MSG_NOSIGNAL: a peer that is gone is an error, not a signal.
 	n, _, err := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 	return int(n), err
+}
+
+// ended is stale for a descriptor of the loop. Epoll tells of the end of an idle
+// connection, but the next request may be due before the loop has looked.
+func ended(fd int) bool {
+	var b [1]byte
+	_, _, err := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), 1,
+		unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	return err != unix.EAGAIN
 }
 
 func quickAck(fd int) {

@@ -6,4 +6,8 @@
 // process on another core, and what the engine reports is held against what the
 // server wrote. Both keep the same clock, so the difference is the engine's
 // error. The bound is one millisecond plus the server's own lateness.
+//
+// The other tests need the kernel's clock as well: what it does to a client
+// without a processor, to acknowledgements, and to requests that nothing but
+// their time limit ends. What can be said without it is tested in package load.
 package proof
