@@ -23,37 +23,8 @@ import (
 	"aicr/internal/sim"
 	"aicr/internal/sim/serve"
 	"aicr/internal/spec"
+	"aicr/test/memnet"
 )
-
-// pipes are a network for virtual time.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	dials atomic.Int64
-	fails func() bool // nil: never
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { close(p.done); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p *pipes) dial(context.Context) (net.Conn, error) {
-	p.dials.Add(1)
-	if p.fails != nil && p.fails() {
-		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
-	}
-	here, there := net.Pipe()
-	p.conns <- there
-	return here, nil
-}
 
 // pageOf is a worker's page that says who it is.
 type pageOf struct{ id uint64 }
@@ -62,23 +33,30 @@ func (p pageOf) Read(context.Context) ([]spec.Sample, error) {
 	return []spec.Sample{{Name: strconv.FormatUint(p.id, 10), Worker: &spec.WorkerSample{}}}, nil
 }
 
+const frontendHost = "frontend.test"
+
 // virtually runs f in virtual time beside a server.
-func virtually(t *testing.T, handler func(t *testing.T) http.Handler, f func(t *testing.T, network *pipes, o EndpointOptions)) {
+func virtually(t *testing.T, handler func(t *testing.T) http.Handler, f func(t *testing.T, network *memnet.Net, o EndpointOptions)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		network := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		srv := &http.Server{Handler: handler(t)}
-		go func() { _ = srv.Serve(network) }() // it ends by Close
+		network, address := &memnet.Net{}, frontendHost+":80"
+		srv, at := &http.Server{Handler: handler(t)}, network.Listen(address)
+		go func() { _ = srv.Serve(at) }() // it ends by Close
 		defer srv.Close()
 		f(t, network, EndpointOptions{
-			Target: load.TargetOptions{URL: "http://sim.test", Dial: network.dial}, Model: testModel,
+			Target: load.TargetOptions{URL: "http://" + frontendHost, Dial: network.To(address)}, Model: testModel,
 			Point: spec.OperatingPoint{Concurrency: 4, DurationS: 5, InputTokens: 48, OutputTokens: 24},
 		})
 	})
 }
 
+// refused is a dialer of a server that is not there.
+func refused(context.Context) (net.Conn, error) {
+	return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+}
+
 // virtualFleet is a fleet in virtual time, with a page for each of its workers.
-func virtualFleet(t *testing.T, s *spec.Scenario, f func(t *testing.T, fleet *sim.Live, network *pipes, o EndpointOptions)) {
+func virtualFleet(t *testing.T, s *spec.Scenario, f func(t *testing.T, o EndpointOptions)) {
 	t.Helper()
 	var fleet *sim.Live
 	virtually(t, func(t *testing.T) http.Handler {
@@ -86,18 +64,18 @@ func virtualFleet(t *testing.T, s *spec.Scenario, f func(t *testing.T, fleet *si
 		server := serve.New(fleet, s, serve.Options{Model: testModel})
 		go fleet.Run(t.Context())
 		return server.Frontend()
-	}, func(t *testing.T, network *pipes, o EndpointOptions) {
+	}, func(t *testing.T, _ *memnet.Net, o EndpointOptions) {
 		o.Names = map[string]string{}
 		for i, w := range fleet.Snapshot().Workers {
 			o.Names[strconv.FormatUint(w.ID, 10)] = strconv.Itoa(i)
 			o.Sources = append(o.Sources, observe.Source{Kind: spec.SourceWorker, Instance: "worker-" + strconv.Itoa(i), Reader: pageOf{w.ID}})
 		}
-		f(t, fleet, network, o)
+		f(t, o)
 	})
 }
 
 func TestAColdStartIsWaitedFor(t *testing.T) {
-	virtualFleet(t, fleetOf(t, 8, `[{kind: cold-start, takes: 42s}]`), func(t *testing.T, fleet *sim.Live, _ *pipes, o EndpointOptions) {
+	virtualFleet(t, fleetOf(t, 8, `[{kind: cold-start, takes: 42s}]`), func(t *testing.T, o EndpointOptions) {
 		var notes []string
 		o.Note = func(text string) { notes = append(notes, text) }
 		_, events, ready := start(t, o)
@@ -130,7 +108,7 @@ func TestNobodyIsAskedAgainWhileARequestIsOutstanding(t *testing.T) {
 			<-r.Context().Done()
 		})
 	}
-	virtually(t, hang, func(t *testing.T, _ *pipes, o EndpointOptions) {
+	virtually(t, hang, func(t *testing.T, _ *memnet.Net, o EndpointOptions) {
 		go func() {
 			time.Sleep(patience - time.Second)
 			if n := asked.Load(); n != 1 {
@@ -151,15 +129,6 @@ func TestNobodyIsAskedAgainWhileARequestIsOutstanding(t *testing.T) {
 
 // What was seen of an endpoint that never serves names the cause.
 func TestAnEndpointThatNeverServesIsToldOf(t *testing.T) {
-	answer := func(status int, kind, body string) func(t *testing.T) http.Handler {
-		return func(*testing.T) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", kind)
-				w.WriteHeader(status)
-				_, _ = io.WriteString(w, body) // the client may have gone
-			})
-		}
-	}
 	fleet := func(faults string) func(t *testing.T) http.Handler {
 		return func(t *testing.T) http.Handler {
 			s := fleetOf(t, 2, faults)
@@ -172,7 +141,7 @@ func TestAnEndpointThatNeverServesIsToldOf(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		handler func(t *testing.T) http.Handler
-		change  func(o *EndpointOptions, network *pipes)
+		change  func(o *EndpointOptions)
 		reason  string
 		text    []string
 		atOnce  bool
@@ -180,27 +149,27 @@ func TestAnEndpointThatNeverServesIsToldOf(t *testing.T) {
 		{name: "discovery panicked", handler: fleet(`[{kind: discovery-panic}]`), reason: "http-status",
 			text: []string{"HTTP 404", "(empty body)", "lists no model"}},
 		{name: "no model, and none was named", handler: fleet(`[{kind: discovery-panic}]`), reason: "http-status",
-			change: func(o *EndpointOptions, _ *pipes) { o.Model = "" }, text: []string{"lists no model"}},
+			change: func(o *EndpointOptions) { o.Model = "" }, text: []string{"lists no model"}},
 		{name: "another model", handler: fleet(""), reason: "http-status", atOnce: true,
-			change: func(o *EndpointOptions, _ *pipes) { o.Model = "large" }, text: []string{"404", testModel}},
+			change: func(o *EndpointOptions) { o.Model = "large" }, text: []string{"404", testModel}},
 		{name: "no tokens", handler: fleet(`[{kind: zero-tokens}]`), reason: "no-tokens", text: []string{"without any content"}},
 		{name: "nobody there", handler: fleet(""), reason: "connect",
-			change: func(_ *EndpointOptions, n *pipes) { n.fails = func() bool { return true } }, text: []string{"connection refused"}},
-		{name: "starting for ever", handler: answer(503, "application/json", `{"message":"loading"}`), reason: "http-status", text: []string{"HTTP 503", "loading"}},
-		{name: "a web page", handler: answer(200, "text/html", "<html>hello</html>"), reason: "bad-stream", text: []string{"HTML"}, atOnce: true},
-		{name: "a key is wanted", handler: answer(401, "application/json", `{"message":"who are you"}`), reason: "http-status", text: []string{"HTTP 401", "who are you"}, atOnce: true},
+			change: func(o *EndpointOptions) { o.Target.Dial = refused }, text: []string{"connection refused"}},
+		{name: "starting for ever", handler: says(503, "application/json", `{"message":"loading"}`), reason: "http-status", text: []string{"HTTP 503", "loading"}},
+		{name: "a web page", handler: says(200, "text/html", "<html>hello</html>"), reason: "bad-stream", text: []string{"HTML"}, atOnce: true},
+		{name: "a key is wanted", handler: says(401, "application/json", `{"message":"who are you"}`), reason: "http-status", text: []string{"HTTP 401", "who are you"}, atOnce: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			virtually(t, c.handler, func(t *testing.T, network *pipes, o EndpointOptions) {
+			virtually(t, c.handler, func(t *testing.T, _ *memnet.Net, o EndpointOptions) {
 				o.Workers = 2
 				if c.change != nil {
-					c.change(&o, network)
+					c.change(&o)
 				}
 				begun := time.Now()
 				_, events, ready := start(t, o)
 				took := time.Since(begun)
 				last := events[len(events)-1]
-				if ready || last.Kind != spec.EventNotServed || last.Reason != c.reason || last.Source != "http://sim.test" {
+				if ready || last.Kind != spec.EventNotServed || last.Reason != c.reason || last.Source != "http://"+frontendHost {
 					t.Fatalf("ready %v: %+v", ready, last)
 				}
 				for _, part := range c.text {
@@ -235,9 +204,15 @@ func firstID(events []spec.Event) uint64 {
 }
 
 func TestAServerThatIsStartingIsAskedUntilItServes(t *testing.T) {
-	virtualFleet(t, fleetOf(t, 2, ""), func(t *testing.T, _ *sim.Live, network *pipes, o EndpointOptions) {
+	virtualFleet(t, fleetOf(t, 2, ""), func(t *testing.T, o EndpointOptions) {
 		begun := time.Now()
-		network.fails = func() bool { return time.Since(begun) < 90*time.Second }
+		serves := o.Target.Dial
+		o.Target.Dial = func(ctx context.Context) (net.Conn, error) {
+			if time.Since(begun) < 90*time.Second {
+				return refused(ctx)
+			}
+			return serves(ctx)
+		}
 		_, events, ready := start(t, o)
 		if with, _ := answers(events); !ready || len(with) != 2 || time.Since(begun) < 90*time.Second {
 			t.Errorf("ready %v after %v: %+v", ready, time.Since(begun), events)
@@ -254,7 +229,7 @@ func TestAWorkerThatNeverAnswersIsNamed(t *testing.T) {
 				t.Run(fmt.Sprintf("%s of %d, %s", fault, workers, router), func(t *testing.T) {
 					s := fleetOf(t, workers, "["+fault+"]")
 					s.Fleet.Router = router
-					virtualFleet(t, s, func(t *testing.T, _ *sim.Live, _ *pipes, o EndpointOptions) {
+					virtualFleet(t, s, func(t *testing.T, o EndpointOptions) {
 						begun := time.Now()
 						_, events, ready := start(t, o)
 						with, without := answers(events)
@@ -289,7 +264,7 @@ func TestAFleetIsNotJudgedByItsIdlestWorker(t *testing.T) {
 			}
 			server.ServeHTTP(w, r)
 		})
-	}, func(t *testing.T, _ *pipes, o EndpointOptions) {
+	}, func(t *testing.T, _ *memnet.Net, o EndpointOptions) {
 		if _, events, ready := start(t, o); !ready {
 			t.Errorf("not ready: %+v", events)
 		}
@@ -301,7 +276,7 @@ func TestAFleetIsNotJudgedByItsIdlestWorker(t *testing.T) {
 func TestAWorkerIsOneWhateverItWasCalledFirst(t *testing.T) {
 	for name, fault := range map[string]string{"healthy": "", "one fails": "[{kind: worker-dead, workers: [1]}]", "all serve nothing": "[{kind: zero-tokens}]"} {
 		t.Run(name, func(t *testing.T) {
-			virtualFleet(t, fleetOf(t, 2, fault), func(t *testing.T, _ *sim.Live, _ *pipes, o EndpointOptions) {
+			virtualFleet(t, fleetOf(t, 2, fault), func(t *testing.T, o EndpointOptions) {
 				o.Names = nil
 				for i := range o.Sources {
 					o.Sources[i].Labels.Name = "pod-" + strconv.Itoa(i)
@@ -324,7 +299,7 @@ func TestAWorkerIsOneWhateverItWasCalledFirst(t *testing.T) {
 
 // A server that names no worker is one that answers.
 func TestAServerThatNamesNobodyIsReady(t *testing.T) {
-	virtualFleet(t, fleetOf(t, 2, ""), func(t *testing.T, _ *sim.Live, _ *pipes, o EndpointOptions) {
+	virtualFleet(t, fleetOf(t, 2, ""), func(t *testing.T, o EndpointOptions) {
 		e, err := NewEndpoint(o)
 		if err != nil {
 			t.Fatal(err)
@@ -349,7 +324,7 @@ func TestAServerThatNamesNobodyIsReady(t *testing.T) {
 }
 
 func TestAnInterruptEndsTheStart(t *testing.T) {
-	virtually(t, func(*testing.T) http.Handler { return http.NotFoundHandler() }, func(t *testing.T, _ *pipes, o EndpointOptions) {
+	virtually(t, func(*testing.T) http.Handler { return http.NotFoundHandler() }, func(t *testing.T, _ *memnet.Net, o EndpointOptions) {
 		e, err := NewEndpoint(o)
 		if err != nil {
 			t.Fatal(err)
@@ -370,55 +345,56 @@ func TestAnInterruptEndsTheStart(t *testing.T) {
 // Servers repeat the key that they refuse. It reaches no event, record, note or
 // error.
 func TestAKeyIsNeverRepeated(t *testing.T) {
-	t.Parallel()
 	const key, header = "sk-confidential-1234", "cookie-of-somebody"
-	f := serveFleet(t, fleetOf(t, 2, ""))
-	var refuse atomic.Bool
-	inner := f.frontend.Config.Handler
-	f.frontend.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !refuse.Load() {
-			inner.ServeHTTP(w, r)
-			return
+	serveFleet(t, fleetOf(t, 2, ""), func(t *testing.T, f *served) {
+		var refuse atomic.Bool
+		inner := f.frontend
+		f.frontend = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !refuse.Load() {
+				inner.ServeHTTP(w, r)
+				return
+			}
+			time.Sleep(10 * time.Millisecond) // or no time would pass under load
+			w.WriteHeader(http.StatusTeapot)
+			fmt.Fprintf(w, `{"message":"not with %s, %s, %s"}`, r.Header.Get("Authorization"), r.Header.Get("X-Session"), r.URL.RawQuery)
+		})
+		var said []string
+		f.options.Note = func(text string) { said = append(said, text) }
+		f.options.Target.APIKey, f.options.Target.Header = key, http.Header{"X-Session": {header}}
+		f.options.Target.URL += "/v1?api-key=in-the-query"
+		f.options.Model = testModel
+		f.options.Point.DurationS = 1
+		e, events := started(t, f.options)
+		refuse.Store(true)
+		r := loaded(t, e, 1)
+		_, more, ready := start(t, f.options)
+		wrong := e.Check(t.Context())
+		refuse.Store(false)
+		f.options.Model = key
+		other, err := NewEndpoint(f.options)
+		if err != nil {
+			t.Fatal(err)
 		}
-		w.WriteHeader(http.StatusTeapot)
-		fmt.Fprintf(w, `{"message":"not with %s, %s, %s"}`, r.Header.Get("Authorization"), r.Header.Get("X-Session"), r.URL.RawQuery)
+		wrongModel := other.Check(t.Context())
+		text, err := json.Marshal([]any{said, events, more, r, fmt.Sprint(wrong), fmt.Sprint(wrongModel)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ready || r.Episode.Requests.Failed == 0 || !strings.Contains(string(text), "not with Bearer (hidden), (hidden)") {
+			t.Fatalf("ready %v, %+v", ready, r.Episode.Requests)
+		}
+		for _, secret := range []string{key, header, "in-the-query"} {
+			if i := strings.Index(string(text), secret); i >= 0 {
+				t.Errorf("%s is repeated: …%s…", secret, text[max(0, i-200):min(len(text), i+100)])
+			}
+		}
 	})
-	var said []string
-	f.options.Note = func(text string) { said = append(said, text) }
-	f.options.Target.APIKey, f.options.Target.Header = key, http.Header{"X-Session": {header}}
-	f.options.Target.URL += "/v1?api-key=in-the-query"
-	f.options.Model = testModel
-	f.options.Point.DurationS = 1
-	e, events := started(t, f.options)
-	refuse.Store(true)
-	r := loaded(t, e, 1)
-	_, more, ready := start(t, f.options)
-	wrong := e.Check(t.Context())
-	refuse.Store(false)
-	f.options.Model = key
-	other, err := NewEndpoint(f.options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrongModel := other.Check(t.Context())
-	text, err := json.Marshal([]any{said, events, more, r, fmt.Sprint(wrong), fmt.Sprint(wrongModel)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ready || r.Episode.Requests.Failed == 0 || !strings.Contains(string(text), "not with Bearer (hidden), (hidden)") {
-		t.Fatalf("ready %v, %+v", ready, r.Episode.Requests)
-	}
-	for _, secret := range []string{key, header, "in-the-query"} {
-		if i := strings.Index(string(text), secret); i >= 0 {
-			t.Errorf("%s is repeated: …%s…", secret, text[max(0, i-200):min(len(text), i+100)])
-		}
-	}
 }
 
 // The published skew, behind a frontend that is up and never serves: a snapshot of its
 // cluster says why.
 func TestTheVersionsBehindAnEndpointAreToldFirst(t *testing.T) {
-	virtualFleet(t, fleetOf(t, 1, `[{kind: discovery-panic, panics: 3, bucketMissing: 3, runtime: "0.9.0", chart: "1.0.2"}]`), func(t *testing.T, _ *sim.Live, _ *pipes, o EndpointOptions) {
+	virtualFleet(t, fleetOf(t, 1, `[{kind: discovery-panic, panics: 3, bucketMissing: 3, runtime: "0.9.0", chart: "1.0.2"}]`), func(t *testing.T, o EndpointOptions) {
 		o.Runtime, o.Chart, o.AnswerWithin = "0.9.0", "1.0.2", time.Minute
 		_, events, ready := start(t, o)
 		if ready || len(events) < 2 || events[1].Kind != spec.EventVersions || events[1].Runtime != "0.9.0" || events[1].Chart != "1.0.2" {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,10 +19,8 @@ import (
 	"aicr/internal/sim"
 	"aicr/internal/sim/serve"
 	"aicr/internal/spec"
+	"aicr/test/memnet"
 )
-
-// The tests that load a fleet over loopback mostly wait, so that they run beside
-// each other.
 
 const testModel = "tiny"
 
@@ -47,55 +45,54 @@ func faultsOf(t testing.TB, s *spec.Scenario, text string) []spec.Fault {
 	return faults
 }
 
-// served is a fleet with all its pages on loopback.
+// served is a fleet with all its pages on a network in memory, in virtual time.
 type served struct {
 	scenario *spec.Scenario
 	fleet    *sim.Live
-	frontend *httptest.Server
-	workers  []*httptest.Server
-	ids      []uint64
+	frontend http.Handler   // what answers the load
+	workers  []*http.Server // their pages
 	options  EndpointOptions
 }
 
-func serveFleet(t *testing.T, s *spec.Scenario) *served {
+func serveFleet(t *testing.T, s *spec.Scenario, f func(t *testing.T, f *served)) {
 	t.Helper()
-	fleet := sim.NewLive(s, 1, 1)
-	server := serve.New(fleet, s, serve.Options{Model: testModel, Node: sim.NodeName})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	var running sync.WaitGroup
-	running.Go(func() { fleet.Run(ctx) })
-	client := observe.NewClient(&http.Transport{})
-	open := func(h http.Handler) *httptest.Server {
-		srv := httptest.NewServer(h)
-		t.Cleanup(func() {
-			srv.CloseClientConnections() // some hang on purpose
-			srv.Close()
-		})
-		return srv
-	}
-	f := &served{scenario: s, fleet: fleet, frontend: open(server.Frontend())}
-	f.options = EndpointOptions{
-		Target: load.TargetOptions{URL: f.frontend.URL}, Workers: s.Fleet.Workers, Names: map[string]string{}, Seed: 7,
-		Point: spec.OperatingPoint{Workers: s.Fleet.Workers, Concurrency: 4 * s.Fleet.Workers, RampS: 0.2, DurationS: 3,
-			InputTokens: 48, OutputTokens: 24, Prompts: "unique", SentinelRate: 5},
-		AnswerWithin: time.Minute, Grace: 5 * time.Second, Period: 250 * time.Millisecond,
-		Note: func(text string) { t.Log(text) },
-	}
-	f.options.Sources = append(f.options.Sources, observe.Frontend(client, f.frontend.URL+"/metrics"),
-		observe.DCGM(client, open(server.GPUs()).URL+"/metrics"), observe.NodeExporter(client, open(server.Node()).URL+"/metrics", ""))
-	for i, w := range fleet.Snapshot().Workers {
-		page := open(server.Worker(i))
-		f.workers, f.ids = append(f.workers, page), append(f.ids, w.ID)
-		source := observe.Worker(client, page.URL+"/metrics", observe.Labels{})
-		f.options.Sources = append(f.options.Sources, source)
-		f.options.Names[strconv.FormatUint(w.ID, 10)], f.options.Names[source.Instance] = strconv.Itoa(i), strconv.Itoa(i)
-	}
-	t.Cleanup(func() {
-		client.Close()
-		cancel()
-		running.Wait()
+	live := &served{scenario: s}
+	var server *serve.Server
+	virtually(t, func(t *testing.T) http.Handler {
+		live.fleet = sim.NewLive(s, 1, 0)
+		server = serve.New(live.fleet, s, serve.Options{Model: testModel, Node: sim.NodeName})
+		go live.fleet.Run(t.Context())
+		live.frontend = server.Frontend()
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { live.frontend.ServeHTTP(w, r) })
+	}, func(t *testing.T, network *memnet.Net, o EndpointOptions) {
+		client := observe.NewClient(&http.Transport{DialContext: network.Dial})
+		defer client.Close()
+		open := func(host string, h http.Handler) *http.Server {
+			srv := &http.Server{Handler: h}
+			at := network.Listen(host + ":80")
+			go func() { _ = srv.Serve(at) }()     // it ends by Close
+			t.Cleanup(func() { _ = srv.Close() }) // some hang on purpose
+			return srv
+		}
+		open("gpus.test", server.GPUs())
+		open("node.test", server.Node())
+		o.Model, o.Workers, o.Names, o.Seed = "", s.Fleet.Workers, map[string]string{}, 7
+		o.Point = spec.OperatingPoint{Workers: s.Fleet.Workers, Concurrency: 4 * s.Fleet.Workers, RampS: 0.2, DurationS: 3,
+			InputTokens: 48, OutputTokens: 24, Prompts: "unique", SentinelRate: 5}
+		o.AnswerWithin, o.Grace, o.Period = time.Minute, 5*time.Second, 250*time.Millisecond
+		o.Note = func(text string) { t.Log(text) }
+		o.Sources = append(o.Sources, observe.Frontend(client, "http://"+frontendHost+"/metrics"),
+			observe.DCGM(client, "http://gpus.test/metrics"), observe.NodeExporter(client, "http://node.test/metrics", ""))
+		for i, w := range live.fleet.Snapshot().Workers {
+			host, name := fmt.Sprintf("worker-%d.test", i), strconv.Itoa(i)
+			live.workers = append(live.workers, open(host, server.Worker(i)))
+			source := observe.Worker(client, "http://"+host+"/metrics", observe.Labels{})
+			o.Sources = append(o.Sources, source)
+			o.Names[strconv.FormatUint(w.ID, 10)], o.Names[source.Instance] = name, name
+		}
+		live.options = o
+		f(t, live)
 	})
-	return f
 }
 
 // started is an endpoint that is ready, and what its start told.
@@ -158,309 +155,311 @@ func kinds(events []spec.Event) string {
 }
 
 func TestAHealthyFleetIsRecordedWhole(t *testing.T) {
-	t.Parallel()
-	f := serveFleet(t, fleetOf(t, 2, ""))
-	var mu sync.Mutex
-	var last Progress
-	f.options.Progress = func(p Progress) {
+	serveFleet(t, fleetOf(t, 2, ""), func(t *testing.T, f *served) {
+		var mu sync.Mutex
+		var last Progress
+		f.options.Progress = func(p Progress) {
+			mu.Lock()
+			defer mu.Unlock()
+			last = p
+		}
+		e, events := started(t, f.options)
+		with, without := answers(events)
+		if got := kinds(events); got != "stage start, answer, stage warm, workers, answer, answer" || !slices.Equal(with, []string{"0", "1"}) || len(without) > 0 {
+			t.Errorf("the start told: %s; answered %v, not %v", got, with, without)
+		}
+		if w := events[3]; *w.Want != 2 || *w.Have != 2 {
+			t.Errorf("%d of %d workers", *w.Have, *w.Want)
+		}
+		r := loaded(t, e, 3)
+		ep := &r.Episode
+		if ep.Number != 3 || ep.Requests.Served == 0 || ep.Requests.Failed > 0 || ep.Sentinel.Served < 10 || ep.Requests.Sent+ep.Sentinel.Sent != len(r.Requests) {
+			t.Errorf("episode %d: %+v, sentinel %+v of %d lines", ep.Number, ep.Requests, ep.Sentinel, len(r.Requests))
+		}
+		share := 0.0
+		var names []string
+		for _, w := range ep.Workers {
+			names, share = append(names, w.Worker), share+w.Share
+		}
+		if !slices.Equal(names, []string{"0", "1"}) || math.Abs(share-1) > 1e-9 {
+			t.Errorf("workers %v have %v of the tokens", names, share)
+		}
+		var tokens, prompts int64
+		for i := range r.Requests {
+			q := &r.Requests[i]
+			if q.Lane == "closed" && q.Class == "ok" {
+				tokens, prompts = tokens+int64(q.Tokens), prompts+int64(q.Prompt)
+				if q.Tokens != 24 || q.Prompt < 40 || q.Prompt > 56 || q.Worker == "" || q.Phase == "" {
+					t.Errorf("request %+v", q)
+				}
+				if !(0 < q.Intended && q.Intended <= q.Sent && q.Sent < q.First && q.First < q.Last && q.Last <= q.End) || q.GapEnd-q.Gap < q.First {
+					t.Errorf("stamps of %+v", q)
+				}
+			}
+		}
+		if ep.Tokens.Completion != tokens || ep.Tokens.Prompt != prompts {
+			t.Errorf("tokens %+v, of lines %d and %d", ep.Tokens, tokens, prompts)
+		}
+		seen := map[string]int{}
+		for _, s := range r.Series {
+			if s.T < 0 {
+				t.Errorf("a sample before the load: %+v", s)
+			}
+			if s.Gap == "" {
+				seen[s.Source+" "+s.Name]++
+			}
+		}
+		// The load takes 3 s and what its last requests need, less than half a second.
+		for name, want := range map[string]int{"worker 0": 12, "worker 1": 12, "client client": 3} {
+			if n := seen[name]; n < want || n > want+2 {
+				t.Errorf("%d samples of %s, want %d: %v", n, name, want, seen)
+			}
+		}
+		for _, source := range []string{spec.SourceGPU, spec.SourceNode, spec.SourceFrontend} {
+			if !slices.ContainsFunc(ep.Samples, func(c spec.SampleCount) bool { return c.Source == source && c.Expected > c.Missing }) {
+				t.Errorf("no samples of %s: %+v", source, ep.Samples)
+			}
+		}
+		var before spec.ClientSample
+		for _, s := range r.Series {
+			if c := s.Client; c != nil {
+				if c.Tokens < before.Tokens || c.Ended < before.Ended || c.Sent < c.Ended || c.Sent > int64(len(r.Requests)) {
+					t.Errorf("the client was at %+v, after %+v", *c, before)
+				}
+				before = *c
+			}
+		}
+		if before.Tokens == 0 || before.Ended == 0 {
+			t.Errorf("the last look at the client was at %+v", before)
+		}
+		if _, err := time.Parse(time.RFC3339Nano, ep.Start); err != nil {
+			t.Error(err)
+		}
+		if !ep.Client.Valid || ep.Client.StampLag.N == 0 || ep.Client.StampLag.Max != 0 || ep.Client.Cores == 0 || ep.Client.InFlight == nil {
+			t.Errorf("the client's audit: %+v", ep.Client)
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		last = p
-	}
-	e, events := started(t, f.options)
-	with, without := answers(events)
-	if got := kinds(events); got != "stage start, answer, stage warm, workers, answer, answer" || !slices.Equal(with, []string{"0", "1"}) || len(without) > 0 {
-		t.Errorf("the start told: %s; answered %v, not %v", got, with, without)
-	}
-	if w := events[3]; *w.Want != 2 || *w.Have != 2 {
-		t.Errorf("%d of %d workers", *w.Have, *w.Want)
-	}
-	r := loaded(t, e, 3)
-	ep := &r.Episode
-	if ep.Number != 3 || ep.Requests.Served == 0 || ep.Requests.Failed > 0 || ep.Sentinel.Served < 10 || ep.Requests.Sent+ep.Sentinel.Sent != len(r.Requests) {
-		t.Errorf("episode %d: %+v, sentinel %+v of %d lines", ep.Number, ep.Requests, ep.Sentinel, len(r.Requests))
-	}
-	share := 0.0
-	var names []string
-	for _, w := range ep.Workers {
-		names, share = append(names, w.Worker), share+w.Share
-	}
-	if !slices.Equal(names, []string{"0", "1"}) || math.Abs(share-1) > 1e-9 {
-		t.Errorf("workers %v have %v of the tokens", names, share)
-	}
-	var tokens, prompts int64
-	for i := range r.Requests {
-		q := &r.Requests[i]
-		if q.Lane == "closed" && q.Class == "ok" {
-			tokens, prompts = tokens+int64(q.Tokens), prompts+int64(q.Prompt)
-			if q.Tokens != 24 || q.Prompt < 40 || q.Prompt > 56 || q.Worker == "" || q.Phase == "" {
-				t.Errorf("request %+v", q)
-			}
-			if !(0 < q.Intended && q.Intended <= q.Sent && q.Sent < q.First && q.First < q.Last && q.Last <= q.End) || q.GapEnd-q.Gap < q.First {
-				t.Errorf("stamps of %+v", q)
-			}
+		if last.Episode != 3 || last.Sent == 0 || last.Tokens == 0 || !(last.TokensPerS >= 0) {
+			t.Errorf("the last progress was %+v", last)
 		}
-	}
-	if ep.Tokens.Completion != tokens || ep.Tokens.Prompt != prompts {
-		t.Errorf("tokens %+v, of lines %d and %d", ep.Tokens, tokens, prompts)
-	}
-	seen := map[string]int{}
-	for _, s := range r.Series {
-		if s.T < 0 {
-			t.Errorf("a sample before the load: %+v", s)
+		if _, err := json.Marshal(r); err != nil {
+			t.Error(err)
 		}
-		if s.Gap == "" {
-			seen[s.Source+" "+s.Name]++
-		}
-	}
-	for _, name := range []string{"worker 0", "worker 1", "client client"} {
-		if seen[name] < 2 {
-			t.Errorf("%d samples of %s in 3 s: %v", seen[name], name, seen)
-		}
-	}
-	for _, source := range []string{spec.SourceGPU, spec.SourceNode, spec.SourceFrontend} {
-		if !slices.ContainsFunc(ep.Samples, func(c spec.SampleCount) bool { return c.Source == source && c.Expected > c.Missing }) {
-			t.Errorf("no samples of %s: %+v", source, ep.Samples)
-		}
-	}
-	var before spec.ClientSample
-	for _, s := range r.Series {
-		if c := s.Client; c != nil {
-			if c.Tokens < before.Tokens || c.Ended < before.Ended || c.Sent < c.Ended || c.Sent > int64(len(r.Requests)) {
-				t.Errorf("the client was at %+v, after %+v", *c, before)
-			}
-			before = *c
-		}
-	}
-	if before.Tokens == 0 || before.Ended == 0 {
-		t.Errorf("the last look at the client was at %+v", before)
-	}
-	if _, err := time.Parse(time.RFC3339Nano, ep.Start); err != nil {
-		t.Error(err)
-	}
-	if ep.Client.StampLag.N == 0 || ep.Client.Cores == 0 || ep.Client.InFlight == nil {
-		t.Errorf("the client's audit: %+v", ep.Client)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if last.Episode != 3 || last.Sent == 0 || last.Tokens == 0 || !(last.TokensPerS >= 0) {
-		t.Errorf("the last progress was %+v", last)
-	}
-	if _, err := json.Marshal(r); err != nil {
-		t.Error(err)
-	}
+	})
 }
 
 // What a prefix cache has kept of one episode must be of no use in another.
 func TestNoEpisodeRepeatsAPrompt(t *testing.T) {
-	t.Parallel()
-	f := serveFleet(t, fleetOf(t, 2, ""))
-	f.options.Point.DurationS, f.options.Point.SentinelRate = 1, 0
-	e, _ := started(t, f.options)
-	before := f.fleet.Snapshot()
-	for number := range 2 {
-		loaded(t, e, number)
-	}
-	var hits int64
-	for i, w := range f.fleet.Snapshot().Workers {
-		hits += w.PrefixHits - before.Workers[i].PrefixHits
-	}
-	if hits != 0 {
-		t.Errorf("%d tokens of the prompts were cached", hits)
-	}
+	serveFleet(t, fleetOf(t, 2, ""), func(t *testing.T, f *served) {
+		f.options.Point.DurationS, f.options.Point.SentinelRate = 1, 0
+		e, _ := started(t, f.options)
+		before := f.fleet.Snapshot()
+		for number := range 2 {
+			loaded(t, e, number)
+		}
+		var hits int64
+		for i, w := range f.fleet.Snapshot().Workers {
+			hits += w.PrefixHits - before.Workers[i].PrefixHits
+		}
+		if hits != 0 {
+			t.Errorf("%d tokens of the prompts were cached", hits)
+		}
+	})
 }
 
 // A stall that is set at a known time is found at that time in the requests and in
 // the series: they have one clock.
 func TestRequestsAndSeriesHaveOneClock(t *testing.T) {
-	t.Parallel()
-	f := serveFleet(t, fleetOf(t, 2, ""))
-	f.options.Point.DurationS, f.options.Point.SentinelRate = 5, 0
-	e, _ := started(t, f.options)
-	var set time.Time
-	var once sync.Once
-	e.o.Progress = func(p Progress) {
-		if p.Elapsed > 1500*time.Millisecond {
-			once.Do(func() {
-				set = time.Now()
-				f.fleet.SetFaults(faultsOf(t, f.scenario, `[{kind: worker-wedge, workers: [0, 1], at: 0s, lasts: 2s}]`))
-			})
-		}
-	}
-	r := loaded(t, e, 1)
-	begun, err := time.Parse(time.RFC3339Nano, r.Episode.Start)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := set.Sub(begun).Seconds()
-	near := func(what string, at float64) {
-		t.Helper()
-		if math.Abs(at-want) > 1.5 {
-			t.Errorf("%s has the stall at %.2f s, and it was set at %.2f", what, at, want)
-		}
-	}
-	var longest *spec.Request
-	for i := range r.Requests {
-		if q := &r.Requests[i]; longest == nil || q.Gap > longest.Gap {
-			longest = q
-		}
-	}
-	near("the client", float64(longest.GapEnd-longest.Gap)/1e9)
-	for _, name := range []string{"0", "1"} {
-		// The longest stretch in which the counter stands still.
-		var still, at float64
-		var since, value float64
-		for _, s := range r.Series {
-			if s.Source != spec.SourceWorker || s.Name != name || s.Worker == nil || s.Worker.Generated == nil {
-				continue
-			}
-			now := float64(s.T) / 1e9
-			if *s.Worker.Generated != value {
-				since, value = now, *s.Worker.Generated
-			}
-			if now-since > still {
-				still, at = now-since, since
+	serveFleet(t, fleetOf(t, 2, ""), func(t *testing.T, f *served) {
+		f.options.Point.DurationS, f.options.Point.SentinelRate = 5, 0
+		e, _ := started(t, f.options)
+		var set time.Time
+		var once sync.Once
+		e.o.Progress = func(p Progress) {
+			if p.Elapsed > 1500*time.Millisecond {
+				once.Do(func() {
+					set = time.Now()
+					f.fleet.SetFaults(faultsOf(t, f.scenario, `[{kind: worker-wedge, workers: [0, 1], at: 0s, lasts: 2s}]`))
+				})
 			}
 		}
-		if still < 0.9 {
-			t.Errorf("worker %s stood still for %.2f s", name, still)
+		r := loaded(t, e, 1)
+		begun, err := time.Parse(time.RFC3339Nano, r.Episode.Start)
+		if err != nil {
+			t.Fatal(err)
 		}
-		near("worker "+name, at)
-	}
+		want := set.Sub(begun).Seconds()
+		near := func(what string, at, within float64) {
+			t.Helper()
+			if math.Abs(at-want) > within {
+				t.Errorf("%s has the stall at %.3f s, and it was set at %.3f", what, at, want)
+			}
+		}
+		var longest *spec.Request
+		for i := range r.Requests {
+			if q := &r.Requests[i]; longest == nil || q.Gap > longest.Gap {
+				longest = q
+			}
+		}
+		near("the client", float64(longest.GapEnd-longest.Gap)/1e9, 0.05) // a token or two
+		for _, name := range []string{"0", "1"} {
+			// The longest stretch in which the counter stands still.
+			var still, at float64
+			var since, value float64
+			for _, s := range r.Series {
+				if s.Source != spec.SourceWorker || s.Name != name || s.Worker == nil || s.Worker.Generated == nil {
+					continue
+				}
+				now := float64(s.T) / 1e9
+				if *s.Worker.Generated != value {
+					since, value = now, *s.Worker.Generated
+				}
+				if now-since > still {
+					still, at = now-since, since
+				}
+			}
+			if still < 1.5 || still > 2.5 {
+				t.Errorf("worker %s stood still for %.2f s", name, still)
+			}
+			near("worker "+name, at, f.options.Period.Seconds()+0.05)
+		}
+	})
 }
 
 func TestASlowWorkerIsTheSlowOneOfTheRecord(t *testing.T) {
-	t.Parallel()
-	f := serveFleet(t, fleetOf(t, 2, `[{kind: worker-slow, workers: [1], factor: 4}]`))
-	f.options.Point.DurationS = 4
-	e, _ := started(t, f.options)
-	r := loaded(t, e, 1)
-	w := r.Episode.Workers
-	if len(w) != 2 || w[1].Worker != "1" || w[0].ITLMS == nil || w[1].ITLMS == nil || *w[1].ITLMS < 2**w[0].ITLMS || w[1].Share > 0.4 {
-		t.Errorf("workers %+v", w)
-	}
+	serveFleet(t, fleetOf(t, 2, `[{kind: worker-slow, workers: [1], factor: 4}]`), func(t *testing.T, f *served) {
+		f.options.Point.DurationS = 4
+		e, _ := started(t, f.options)
+		r := loaded(t, e, 1)
+		w := r.Episode.Workers
+		if len(w) != 2 || w[1].Worker != "1" || w[0].ITLMS == nil || w[1].ITLMS == nil || *w[1].ITLMS < 3**w[0].ITLMS || w[1].Share > 0.4 {
+			t.Errorf("workers %+v", w)
+		}
+	})
 }
 
 // A worker that is gone is missed by its name: of the pages, the one that is not
 // there any more, and of the requests, those that the others serve.
 func TestAWorkerThatIsKilledIsMissedByName(t *testing.T) {
-	t.Parallel()
-	f := serveFleet(t, fleetOf(t, 2, ""))
-	f.options.Point.DurationS = 3
-	e, _ := started(t, f.options)
-	var once sync.Once
-	e.o.Progress = func(p Progress) {
-		if p.Elapsed > time.Second {
-			once.Do(func() {
-				f.fleet.SetFaults(faultsOf(t, f.scenario, `[{kind: worker-dead, workers: [1]}]`))
-				f.workers[1].CloseClientConnections()
-				go f.workers[1].Close()
-			})
+	serveFleet(t, fleetOf(t, 2, ""), func(t *testing.T, f *served) {
+		f.options.Point.DurationS = 3
+		e, _ := started(t, f.options)
+		var once sync.Once
+		e.o.Progress = func(p Progress) {
+			if p.Elapsed > time.Second {
+				once.Do(func() {
+					f.fleet.SetFaults(faultsOf(t, f.scenario, `[{kind: worker-dead, workers: [1]}]`))
+					_ = f.workers[1].Close()
+				})
+			}
 		}
-	}
-	r := loaded(t, e, 1)
-	refused := 0
-	for _, s := range r.Series {
-		if s.Source == spec.SourceWorker && s.Gap != "" && s.Name == "1" {
-			refused++
+		r := loaded(t, e, 1)
+		refused := 0
+		for _, s := range r.Series {
+			if s.Source == spec.SourceWorker && s.Gap != "" && s.Name == "1" {
+				refused++
+			}
+			if s.Source == spec.SourceWorker && s.Name != "0" && s.Name != "1" {
+				t.Errorf("a sample of nobody: %+v", s)
+			}
 		}
-		if s.Source == spec.SourceWorker && s.Name != "0" && s.Name != "1" {
-			t.Errorf("a sample of nobody: %+v", s)
+		if refused == 0 {
+			t.Error("no gap is worker 1's")
 		}
-	}
-	if refused == 0 {
-		t.Error("no gap is worker 1's")
-	}
-	if r.Episode.Requests.Classes["http-status"] == 0 {
-		t.Errorf("no request failed: %+v", r.Episode.Requests)
-	}
+		if r.Episode.Requests.Classes["http-status"] == 0 {
+			t.Errorf("no request failed: %+v", r.Episode.Requests)
+		}
 
-	// A run that begins now finds it out before any load.
-	_, events := started(t, f.options)
-	with, without := answers(events)
-	if !slices.Equal(with, []string{"0"}) || !strings.Contains(without["1"], "silent: no answer came from it") || !strings.Contains(without["1"], spec.GapRefused) {
-		t.Errorf("answered %v, not %v", with, without)
-	}
+		// A run that begins now finds it out before any load.
+		_, events := started(t, f.options)
+		with, without := answers(events)
+		if !slices.Equal(with, []string{"0"}) || !strings.Contains(without["1"], "silent: no answer came from it") || !strings.Contains(without["1"], spec.GapRefused) {
+			t.Errorf("answered %v, not %v", with, without)
+		}
+	})
 }
 
 // By count, after a wave that is in no figure: what the published gate does.
 func TestAnEpisodeByCountHasAWaveBefore(t *testing.T) {
-	t.Parallel()
-	f := serveFleet(t, fleetOf(t, 2, ""))
-	p := &f.options.Point
-	p.Requests, p.Wave, p.SentinelRate, p.DurationS, p.RampS = 40, true, 0, 0, 0
-	e, _ := started(t, f.options)
-	before := f.fleet.Snapshot().Frontend.Served
-	r := loaded(t, e, 1)
-	if n := f.fleet.Snapshot().Frontend.Served - before; n != 48 || len(r.Requests) != 40 || r.Episode.Requests.Served != 40 {
-		t.Errorf("%v were served, %d are recorded: %+v", n, len(r.Requests), r.Episode.Requests)
-	}
-	if d := r.Episode.Point.DurationS; d <= 0 {
-		t.Errorf("the load took %v s", d)
-	}
-	for _, s := range r.Series {
-		if c := s.Client; c != nil && (c.Sent > 40 || c.Sent < 0 || c.Tokens > 40*24 || c.Tokens < 0) {
-			t.Errorf("the wave is counted: %+v", c)
+	serveFleet(t, fleetOf(t, 2, ""), func(t *testing.T, f *served) {
+		p := &f.options.Point
+		p.Requests, p.Wave, p.SentinelRate, p.DurationS, p.RampS = 40, true, 0, 0, 0
+		e, _ := started(t, f.options)
+		before := f.fleet.Snapshot().Frontend.Served
+		r := loaded(t, e, 1)
+		if n := f.fleet.Snapshot().Frontend.Served - before; n != 48 || len(r.Requests) != 40 || r.Episode.Requests.Served != 40 {
+			t.Errorf("%v were served, %d are recorded: %+v", n, len(r.Requests), r.Episode.Requests)
 		}
-	}
+		if d := r.Episode.Point.DurationS; d <= 0 {
+			t.Errorf("the load took %v s", d)
+		}
+		for _, s := range r.Series {
+			if c := s.Client; c != nil && (c.Sent > 40 || c.Sent < 0 || c.Tokens > 40*24 || c.Tokens < 0) {
+				t.Errorf("the wave is counted: %+v", c)
+			}
+		}
+	})
 }
 
 func TestEachUserSendsAsManyOfTheWaveAsAreAskedFor(t *testing.T) {
-	t.Parallel()
-	f := serveFleet(t, fleetOf(t, 2, ""))
-	p := &f.options.Point
-	p.Requests, p.Wave, p.WavePerUser, p.SentinelRate, p.DurationS, p.RampS = 40, true, 3, 0, 0, 0
-	e, _ := started(t, f.options)
-	before := f.fleet.Snapshot().Frontend.Served
-	r := loaded(t, e, 1)
-	if n := int(f.fleet.Snapshot().Frontend.Served - before); n != 3*p.Concurrency+40 || len(r.Requests) != 40 {
-		t.Errorf("%v were served, %d are recorded, want %d before those", n, len(r.Requests), 3*p.Concurrency)
-	}
+	serveFleet(t, fleetOf(t, 2, ""), func(t *testing.T, f *served) {
+		p := &f.options.Point
+		p.Requests, p.Wave, p.WavePerUser, p.SentinelRate, p.DurationS, p.RampS = 40, true, 3, 0, 0, 0
+		e, _ := started(t, f.options)
+		before := f.fleet.Snapshot().Frontend.Served
+		r := loaded(t, e, 1)
+		if n := int(f.fleet.Snapshot().Frontend.Served - before); n != 3*p.Concurrency+40 || len(r.Requests) != 40 {
+			t.Errorf("%v were served, %d are recorded, want %d before those", n, len(r.Requests), 3*p.Concurrency)
+		}
+	})
 }
 
 // What hangs when the time is up is recorded as interrupted, with the stamp of its
 // last token.
 func TestAStreamThatHangsIsInterrupted(t *testing.T) {
-	t.Parallel()
-	f := serveFleet(t, fleetOf(t, 2, ""))
-	f.options.Grace = 500 * time.Millisecond
-	f.options.Point.DurationS, f.options.Point.OutputTokens = 2, 200
-	e, _ := started(t, f.options)
-	var once sync.Once
-	e.o.Progress = func(p Progress) {
-		if p.Tokens > 40 {
-			once.Do(func() { f.fleet.SetFaults(faultsOf(t, f.scenario, `[{kind: worker-wedge, workers: [0, 1]}]`)) })
+	serveFleet(t, fleetOf(t, 2, ""), func(t *testing.T, f *served) {
+		f.options.Grace = 500 * time.Millisecond
+		f.options.Point.DurationS, f.options.Point.OutputTokens = 2, 200
+		e, _ := started(t, f.options)
+		var once sync.Once
+		e.o.Progress = func(p Progress) {
+			if p.Tokens > 40 {
+				once.Do(func() { f.fleet.SetFaults(faultsOf(t, f.scenario, `[{kind: worker-wedge, workers: [0, 1]}]`)) })
+			}
 		}
-	}
-	r := loaded(t, e, 1)
-	hung := 0
-	for i := range r.Requests {
-		if q := &r.Requests[i]; q.Class == "interrupted" && q.First > 0 && q.Last >= q.First && q.Last < q.End && q.Tokens > 0 && q.Worker != "" {
-			hung++
+		r := loaded(t, e, 1)
+		hung := 0
+		for i := range r.Requests {
+			if q := &r.Requests[i]; q.Class == "interrupted" && q.First > 0 && q.Last >= q.First && q.Last < q.End && q.Tokens > 0 && q.Worker != "" {
+				hung++
+			}
 		}
-	}
-	if hung < 4 || r.Episode.Requests.Interrupted != f.options.Point.Concurrency {
-		t.Errorf("%d streams hang in the record: %+v", hung, r.Episode.Requests)
-	}
+		if hung < 4 || r.Episode.Requests.Interrupted != f.options.Point.Concurrency {
+			t.Errorf("%d streams hang in the record: %+v", hung, r.Episode.Requests)
+		}
+	})
 }
 
 // An interrupt does not wait for the grace.
 func TestAnInterruptedLoadEndsSoon(t *testing.T) {
-	t.Parallel()
-	f := serveFleet(t, fleetOf(t, 2, ""))
-	f.options.Grace = time.Hour
-	e, _ := started(t, f.options)
-	f.fleet.SetFaults(faultsOf(t, f.scenario, `[{kind: worker-wedge, workers: [0, 1]}]`))
-	ctx, cancel := context.WithCancelCause(t.Context())
-	e.o.Progress = func(p Progress) {
-		if p.InFlight > 4 {
-			cancel(errStopped)
+	serveFleet(t, fleetOf(t, 2, ""), func(t *testing.T, f *served) {
+		f.options.Grace = time.Hour
+		e, _ := started(t, f.options)
+		f.fleet.SetFaults(faultsOf(t, f.scenario, `[{kind: worker-wedge, workers: [0, 1]}]`))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var stopped time.Time
+		e.o.Progress = func(p Progress) {
+			if p.InFlight > 4 && stopped.IsZero() {
+				stopped = time.Now()
+				cancel(errStopped)
+			}
 		}
-	}
-	r, err := e.Load(ctx, 1, e.o.Point)
-	if r != nil || !errors.Is(err, errStopped) {
-		t.Errorf("%v, %v", r, err)
-	}
+		r, err := e.Load(ctx, 1, e.o.Point)
+		if took := time.Since(stopped); r != nil || !errors.Is(err, errStopped) || took > 2*time.Second {
+			t.Errorf("%v, %v after %s", r, err, took)
+		}
+	})
 }
 
 func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {

@@ -238,8 +238,7 @@ func (f *follower) line(at *place, text []byte) {
 
 // fetch has the record put into the spool.
 func (f *follower) fetch(ctx context.Context, out *Outcome, spool Spool) error {
-	f.told.waiting("the record from the load's pod")
-	if err := FetchLoad(ctx, f.api, f.s, out.Pod, spool, f.stop); err != nil {
+	if err := FetchLoad(ctx, f.api, f.s, f.told, out.Pod, spool, f.stop); err != nil {
 		return err
 	}
 	out.By = ByRecord

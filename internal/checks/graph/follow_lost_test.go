@@ -229,7 +229,7 @@ func TestARecordThatCeasesToComeIsFetchedAgain(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 			defer cancel()
 			spool, began := &memorySpool{}, time.Now()
-			err := FetchLoad(ctx, l, testSettings(), "load-x", spool, false)
+			err := FetchLoad(ctx, l, testSettings(), Told{}, "load-x", spool, false)
 			if (err == nil) != good || time.Since(began) > time.Hour {
 				t.Errorf("after %d and %s: %v", stalls, time.Since(began), err)
 			}

@@ -304,7 +304,7 @@ func TestARecordIsFetchedAgainUntilItIsWhole(t *testing.T) {
 			return err
 		}
 		spool := &memorySpool{}
-		if err := FetchLoad(t.Context(), f, testSettings(), "load-x", spool, false); err != nil {
+		if err := FetchLoad(t.Context(), f, testSettings(), Told{}, "load-x", spool, false); err != nil {
 			t.Fatal(err)
 		}
 		if tries != 3 || !bytes.Equal(spool.data, whole) {
@@ -320,7 +320,7 @@ func TestTheRecordOfAnotherRunIsNotTaken(t *testing.T) {
 			_, err := stdout.Write(recordOf(t, "another"))
 			return err
 		}
-		err := FetchLoad(t.Context(), f, testSettings(), "load-x", &memorySpool{}, false)
+		err := FetchLoad(t.Context(), f, testSettings(), Told{}, "load-x", &memorySpool{}, false)
 		if err == nil || !strings.Contains(err.Error(), `of run "another"`) || len(f.execs) != 1 {
 			t.Errorf("after %d tries: %v", len(f.execs), err)
 		}

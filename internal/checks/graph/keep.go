@@ -169,31 +169,30 @@ func (k *Kept) data() (fields, error) {
 	return all, nil
 }
 
-// add takes an event in, unless it is another of what was told often enough.
+// add takes an event in, unless it was told before, as it is when a run is picked up again,
+// or is another of what was told often enough.
 func (k *Kept) add(e spec.Event) (isNew bool) {
+	is, err := json.Marshal(e)
 	n := 0
-	for i := range k.Events {
-		was := k.Events[i]
-		if was.Kind == e.Kind && (e.Kind == spec.EventPod || e.Kind == spec.EventLog) {
-			n++
+	for _, was := range k.Events {
+		if was.Kind != e.Kind {
+			continue
+		}
+		n++
+		if was.Source != e.Source { // most are told apart without encoding them
+			continue
 		}
 		was.T = e.T
-		if sameEvent(was, e) {
+		if text, wrong := json.Marshal(was); err == nil && wrong == nil && bytes.Equal(text, is) {
 			return false
 		}
 	}
-	if n >= mostEvents && e.Reason != spec.PodEnded && e.Reason != spec.PodsUnseen { // those decide
+	bounded := e.Kind == spec.EventPod || e.Kind == spec.EventLog
+	if bounded && n >= mostEvents && e.Reason != spec.PodEnded && e.Reason != spec.PodsUnseen { // those decide
 		return false
 	}
 	k.Events = append(k.Events, e)
 	return true
-}
-
-// sameEvent says that an event was told before, as it is when a run is picked up again.
-func sameEvent(a, b spec.Event) bool {
-	was, err := json.Marshal(a)
-	is, err2 := json.Marshal(b)
-	return err == nil && err2 == nil && bytes.Equal(was, is)
 }
 
 // begin makes the namespace where there is none, and the ConfigMap in it. Another run may

@@ -9,11 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"aicr/internal/kube"
 	"aicr/internal/spec"
 )
 
-// A record is fetched several times before it is given up: an API server that goes away
-// takes the connection with it.
+// A record is given up after so many failed tries in a row with a server that answers. One
+// that goes away takes the connection with it, and the record waits in the pod for it.
 const (
 	fetchTries  = 5
 	fetchPause  = 3 * time.Second
@@ -23,30 +24,40 @@ const (
 
 // FetchLoad fetches the record from the load's pod into spool. It is whole, and this
 // run's, when there is no error. The pod keeps it until it is let go. A load that is under
-// way has none yet, unless it is told to stop.
-func FetchLoad(ctx context.Context, api API, s *Settings, pod string, spool Spool, stop bool) error {
+// way has none yet, unless it is told to stop. While the API server is away, FetchLoad goes
+// on until ctx ends.
+func FetchLoad(ctx context.Context, api API, s *Settings, told Told, pod string, spool Spool, stop bool) error {
 	command := []string{"aicr", "run", "fetch", "--results", LoadResults}
 	if stop {
 		command = append(command, "--stop")
 	}
-	var err error
-	for try := range fetchTries {
-		if try > 0 {
-			if stopped := pauseFor(ctx, fetchPause); stopped != nil {
-				return errors.Join(err, stopped)
-			}
-		}
-		if err = fetchOnce(ctx, api, s, pod, command, spool); err == nil {
-			break
+	for failed := 0; ; {
+		told.waiting("the record from the load's pod")
+		err := fetchOnce(ctx, api, s, pod, command, spool)
+		if err == nil {
+			return nil
 		}
 		if _, foreign := errors.AsType[*otherRun](err); foreign || isUnkept(err) || ctx.Err() != nil {
 			return err
 		}
-		if l, looked := lookAtLoad(ctx, api, s); looked == nil && l.ended() {
+		// The look says whether the try failed for the pod's sake. A server that comes back
+		// between the two costs one try of several, not the record.
+		switch l, unseen := lookAtLoad(ctx, api, s); {
+		case kube.IsAway(unseen):
+			failed = 0
+			told.waiting("the API server; the load's pod keeps the record: " + unseen.Error())
+		case unseen == nil && l.ended():
 			return err // there is nobody left to ask
+		default:
+			failed++
+		}
+		if failed == fetchTries {
+			return err
+		}
+		if stopped := pauseFor(ctx, fetchPause); stopped != nil {
+			return errors.Join(err, stopped)
 		}
 	}
-	return err
 }
 
 // letLoadGo tells the load's pod that its record is safe. If it does not hear of it, it

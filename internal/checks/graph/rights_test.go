@@ -229,7 +229,7 @@ func walk(t *testing.T, s *Settings) *notedCluster {
 			t.Fatal("the load has not started")
 		}
 		if s.Engine == EngineOwn {
-			_ = FetchLoad(ctx, c, s, "pod", spool, true)
+			_ = FetchLoad(ctx, c, s, Told{}, "pod", spool, true)
 			c.note("list", resEvents, "", s.Namespace) // of a load that does not start
 			_, _ = c.Read(ctx, resConfigMaps, s.Namespace, NamesOf(s.Run).Results)
 		}
