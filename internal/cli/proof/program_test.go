@@ -38,13 +38,13 @@ func aicr(t *testing.T, args ...string) (stdout, stderr string, code int) {
 // process is the program as a process, in a folder of its own.
 type process struct {
 	*exec.Cmd
-	said bytes.Buffer
+	out, said bytes.Buffer
 }
 
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command("aicr", args...)}
-	p.Dir, p.Stdout, p.Stderr = t.TempDir(), &p.said, &p.said
+	p.Dir, p.Stdout, p.Stderr = t.TempDir(), &p.out, &p.said
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}

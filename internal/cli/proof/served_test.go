@@ -1,16 +1,20 @@
 package proof
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"aicr/internal/cli"
+	"aicr/internal/sim/truth"
 	"aicr/internal/spec"
 	"aicr/test/busy"
 )
@@ -124,4 +128,42 @@ load: {concurrencyPerGPU: 4, ramp: 200ms, episode: 5s, inputTokens: 16, outputTo
 		}
 		return ""
 	})
+}
+
+// A client that gets a quarter of the time of its core, as one behind a CPU quota
+// does, says so and judges nobody else.
+func TestStarvedClientSaysInvalid(t *testing.T) {
+	srv, err := truth.NewServer(truth.Script{TTFT: 40 * time.Millisecond, ITL: 5 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Start(context.WithoutCancel(t.Context()), ""); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	run := start(t, "bench", "--url", srv.URL(), "-c", "8", "--benchmark-duration", "1", "--osl", "32")
+	const ofAProbe = 8 // tokens
+	ofLoad := func(r truth.Request) bool { return r.Asked != ofAProbe }
+	for end := time.Now().Add(time.Minute); !slices.ContainsFunc(srv.Requests(), ofLoad); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no load came")
+		}
+	}
+	for end := time.Now().Add(1200 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		_ = run.Process.Signal(syscall.SIGSTOP) // fails once it has ended
+		time.Sleep(60 * time.Millisecond)
+		_ = run.Process.Signal(syscall.SIGCONT)
+	}
+	_ = run.Wait() // the code says it
+	if code := run.ProcessState.ExitCode(); code != int(cli.Unmeasured) {
+		t.Errorf("exit code %d, want 3", code)
+	}
+	if !strings.HasPrefix(run.out.String(), "INVALID  the client was the limit: ") {
+		t.Errorf("standard output:\n%s", &run.out)
+	}
+	var doc spec.Bench
+	decode(t, read(t, run.Dir, "artifacts", "bench.json"), &doc)
+	if doc.Verdict != spec.Invalid || doc.Client.Valid || len(doc.Client.Reasons) == 0 {
+		t.Errorf("the document says %s, with a client of %+v", doc.Verdict, doc.Client)
+	}
 }
