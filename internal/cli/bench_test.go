@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"aicr/internal/load"
@@ -227,6 +228,7 @@ func TestFirstInterruptDrainsAndWritesEverything(t *testing.T) {
 func TestSecondInterruptExitsAtOnce(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, network Network) {
 		dir := t.TempDir()
+		t.Cleanup(synctest.Wait) // for what the end of the server ends, before the folder is removed
 		url, _ := network.serveScript(t, truth.Script{Faults: []truth.Fault{{Kind: truth.Stall, Share: 1}}, Spare: 20})
 		run := startProgram(t, network, "bench", "--url", url, "-c", "2", "--until-interrupted", "--osl", "32", "--artifact-dir", dir)
 		time.Sleep(5 * time.Second) // all that are spared have been served, and two stall

@@ -33,8 +33,7 @@ func (n Network) client(t *testing.T) *http.Client {
 	return c
 }
 
-// serve serves a handler until the end of the test, and gives its URL. What the
-// end of the server ends has ended then, too.
+// serve serves a handler until the end of the test, and gives its URL.
 func (n Network) serve(t *testing.T, h http.Handler) (url string) {
 	t.Helper()
 	l, err := n.listen("127.0.0.1:0")
@@ -43,10 +42,7 @@ func (n Network) serve(t *testing.T, h http.Handler) (url string) {
 	}
 	srv := &http.Server{Handler: h}
 	go func() { _ = srv.Serve(l) }() // it ends by Close
-	t.Cleanup(func() {
-		_ = srv.Close()
-		synctest.Wait()
-	})
+	t.Cleanup(func() { _ = srv.Close() })
 	return "http://" + l.Addr().String()
 }
 
