@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"aicr/internal/load"
@@ -129,29 +129,36 @@ func programEnv() []string {
 	return append(os.Environ(), variable+"="+value)
 }
 
-// started is a run of the program that a test may interrupt.
+// started is a run of the program as a process.
 type started struct {
 	*exec.Cmd
 	dir            string
-	stdout, stderr bytes.Buffer
+	stdout, stderr keptWriter
 }
 
 func startBench(t *testing.T, args ...string) *started {
 	t.Helper()
 	s := &started{dir: t.TempDir()}
-	s.Cmd = exec.Command(program, append([]string{"bench"}, args...)...)
+	s.Cmd = exec.CommandContext(t.Context(), processName, append([]string{"bench"}, args...)...)
 	s.Dir, s.Stdout, s.Stderr, s.Env = s.dir, &s.stdout, &s.stderr, programEnv()
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Process.Kill() })
 	return s
 }
 
-// ends waits for the end of the program, and gives its exit code.
-func (s *started) ends(t *testing.T, within time.Duration) int {
+func (s *started) interrupt(t *testing.T) {
 	t.Helper()
-	stop := time.AfterFunc(within, func() { _ = s.Process.Kill() })
+	if err := s.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ends waits for the end of the program, and gives its exit code. The time that it has
+// only ends a hang.
+func (s *started) ends(t *testing.T) int {
+	t.Helper()
+	stop := time.AfterFunc(5*time.Minute, func() { _ = s.Process.Kill() })
 	defer stop.Stop()
 	if err := s.Wait(); err != nil {
 		if _, ok := errors.AsType[*exec.ExitError](err); !ok {
@@ -174,114 +181,87 @@ func serveTruth(t *testing.T, s truth.Script) *truth.Server {
 	return srv
 }
 
-// await waits for n requests to have come that were not probes.
-func await(t *testing.T, srv *truth.Server, n int) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		load := 0
-		for _, r := range srv.Requests() {
-			if r.Asked != 8 {
-				load++
-			}
-		}
-		if load >= n {
-			return
-		}
-	}
-	t.Fatalf("%d requests have not come", n)
-}
+// probeTokens is how many tokens a probe asks for, by which it is told from the load.
+const probeTokens = 8
 
 func TestFirstInterruptDrainsAndWritesEverything(t *testing.T) {
-	t.Parallel()
-	srv := serveTruth(t, truth.Script{TTFT: 200 * time.Millisecond, ITL: 5 * time.Millisecond})
-	run := startBench(t, "--url", srv.URL(), "-c", "4", "--until-interrupted", "--osl", "32")
-	await(t, srv, 9) // some are done, and others in flight
-	if err := run.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	if code := run.ends(t, 20*time.Second); code != int(Interrupted) {
-		t.Errorf("exit code %d, want 130", code)
-	}
-	if !strings.HasPrefix(run.stdout.String(), "INCONCLUSIVE  interrupted after ") {
-		t.Errorf("standard output:\n%s", &run.stdout)
-	}
-	if want := "stopping; interrupt again to exit at once\n"; run.stderr.String() != want {
-		t.Errorf("standard error is %q, want %q", &run.stderr, want)
-	}
-	if got := names(t, filepath.Join(run.dir, "artifacts")); !slices.Equal(got, []string{"bench.json", "profile_export.jsonl", "profile_export_aiperf.json"}) {
-		t.Errorf("files %q", got)
-	}
-	var profile struct {
-		Cancelled bool `json:"was_cancelled"`
-		Count     struct {
-			Avg float64 `json:"avg"`
-		} `json:"request_count"`
-	}
-	readJSON(t, filepath.Join(run.dir, "artifacts", "profile_export_aiperf.json"), &profile)
-	served := 0
-	for _, r := range srv.Requests() {
-		if r.Asked == 8 {
-			continue
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		dir := t.TempDir()
+		url, served := network.serveScript(t, truth.Script{TTFT: 200 * time.Millisecond, ITL: 5 * time.Millisecond})
+		run := startProgram(t, network, "bench", "--url", url, "-c", "4", "--until-interrupted", "--osl", "32", "--artifact-dir", dir)
+		ofLoad := func() (all []truth.Request) {
+			return slices.DeleteFunc(served.Requests(), func(r truth.Request) bool { return r.Asked == probeTokens })
 		}
-		if r.Outcome != truth.Served {
-			t.Errorf("request %d was not awaited: %s", r.Index, r.Outcome)
+		until(t, "load", func() bool { return len(ofLoad()) > 0 })
+		time.Sleep(900 * time.Millisecond) // each takes 355 ms: two of each user are done, and one is in flight
+		run.signals <- os.Interrupt
+		if code := <-run.code; code != int(Interrupted) {
+			t.Errorf("exit code %d, want 130", code)
 		}
-		served++
-	}
-	if !profile.Cancelled || profile.Count.Avg != float64(served) {
-		t.Errorf("the export says cancelled %v with %v requests, the server %d", profile.Cancelled, profile.Count.Avg, served)
-	}
+		if !strings.HasPrefix(run.stdout.String(), "INCONCLUSIVE  interrupted after ") {
+			t.Errorf("standard output:\n%s", &run.stdout)
+		}
+		if want := "stopping; interrupt again to exit at once\n"; run.stderr.String() != want {
+			t.Errorf("standard error is %q, want %q", &run.stderr, want)
+		}
+		if got := names(t, dir); !slices.Equal(got, []string{"bench.json", "profile_export.jsonl", "profile_export_aiperf.json"}) {
+			t.Errorf("files %q", got)
+		}
+		var profile struct {
+			Cancelled bool `json:"was_cancelled"`
+			Count     struct {
+				Avg float64 `json:"avg"`
+			} `json:"request_count"`
+		}
+		readJSON(t, filepath.Join(dir, "profile_export_aiperf.json"), &profile)
+		for _, r := range ofLoad() {
+			if r.Outcome != truth.Served {
+				t.Errorf("request %d was not awaited: %s", r.Index, r.Outcome)
+			}
+		}
+		if n := len(ofLoad()); n != 12 || !profile.Cancelled || profile.Count.Avg != float64(n) {
+			t.Errorf("the export says cancelled %v with %v requests, the server %d", profile.Cancelled, profile.Count.Avg, n)
+		}
+	})
 }
 
 func TestSecondInterruptExitsAtOnce(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		dir := t.TempDir()
+		t.Cleanup(synctest.Wait) // for what the end of the server ends, before the folder is removed
+		url, _ := network.serveScript(t, truth.Script{Faults: []truth.Fault{{Kind: truth.Stall, Share: 1}}, Spare: 20})
+		run := startProgram(t, network, "bench", "--url", url, "-c", "2", "--until-interrupted", "--osl", "32", "--artifact-dir", dir)
+		time.Sleep(5 * time.Second) // all that are spared have been served, and two stall
+		run.signals <- os.Interrupt
+		time.Sleep(5 * time.Second) // it waits for what will never come
+		run.signals <- os.Interrupt
+		begun := time.Now()
+		if code := <-run.code; code != int(Interrupted) {
+			t.Errorf("exit code %d, want 130", code)
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it took %s to exit", took)
+		}
+		if left := names(t, dir); len(left) > 0 {
+			t.Errorf("it left %q", left)
+		}
+	})
+}
+
+// The second signal ends the process, whatever it still waits for.
+func TestTheSecondSignalEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	srv := serveTruth(t, truth.Script{Faults: []truth.Fault{{Kind: truth.Stall, Share: 1}}, Spare: 20})
 	run := startBench(t, "--url", srv.URL(), "-c", "2", "--until-interrupted", "--osl", "32")
-	for len(srv.Requests()) < 22 { // all that are spared have been served, and two stall
-		time.Sleep(5 * time.Millisecond)
-	}
-	interrupt := func() {
-		if err := run.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
-	}
-	interrupt()
-	time.Sleep(300 * time.Millisecond) // it waits for what will never come
-	interrupt()
-	begun := time.Now()
-	if code := run.ends(t, 20*time.Second); code != int(Interrupted) {
+	until(t, "a stall", func() bool { return len(srv.Requests()) >= 22 })
+	run.interrupt(t)
+	until(t, "word of the first", func() bool { return strings.Contains(run.stderr.String(), "interrupt again to exit at once") })
+	run.interrupt(t)
+	if code := run.ends(t); code != int(Interrupted) {
 		t.Errorf("exit code %d, want 130", code)
-	}
-	if took := time.Since(begun); took > 2*time.Second {
-		t.Errorf("it took %s to exit", took)
 	}
 	if left := names(t, run.dir); len(left) > 0 {
 		t.Errorf("it left %q", left)
-	}
-}
-
-// A client that gets a quarter of the time of its core, as one behind a CPU quota
-// does, says so and judges nobody else.
-func TestStarvedClientSaysInvalid(t *testing.T) {
-	t.Parallel()
-	srv := serveTruth(t, truth.Script{TTFT: 40 * time.Millisecond, ITL: 5 * time.Millisecond})
-	run := startBench(t, "--url", srv.URL(), "-c", "8", "--benchmark-duration", "1", "--osl", "32")
-	await(t, srv, 1)
-	for deadline := time.Now().Add(1200 * time.Millisecond); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		_ = run.Process.Signal(syscall.SIGSTOP) // fails once it has ended
-		time.Sleep(60 * time.Millisecond)
-		_ = run.Process.Signal(syscall.SIGCONT)
-	}
-	if code := run.ends(t, 20*time.Second); code != int(Unmeasured) {
-		t.Errorf("exit code %d, want 3", code)
-	}
-	if !strings.HasPrefix(run.stdout.String(), "INVALID  the client was the limit: ") {
-		t.Errorf("standard output:\n%s", &run.stdout)
-	}
-	var doc spec.Bench
-	readJSON(t, filepath.Join(run.dir, "artifacts", "bench.json"), &doc)
-	if doc.Verdict != spec.Invalid || doc.Client.Valid || len(doc.Client.Reasons) == 0 {
-		t.Errorf("the document says %s, with a client of %+v", doc.Verdict, doc.Client)
 	}
 }
 
@@ -291,16 +271,12 @@ func TestInterruptEndsTheProbe(t *testing.T) {
 	t.Parallel()
 	srv := serveTruth(t, truth.Script{TTFT: time.Hour})
 	run := startBench(t, "--url", srv.URL())
-	for len(srv.Requests()) == 0 {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if err := run.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	if code := run.ends(t, 20*time.Second); code != int(Interrupted) {
+	until(t, "a probe", func() bool { return len(srv.Requests()) > 0 })
+	run.interrupt(t)
+	if code := run.ends(t); code != int(Interrupted) {
 		t.Errorf("exit code %d, want 130", code)
 	}
-	if strings.Contains(run.stderr.String(), "error:") || run.stdout.Len() > 0 {
+	if strings.Contains(run.stderr.String(), "error:") || run.stdout.String() != "" {
 		t.Errorf("it said %s%s", &run.stdout, &run.stderr)
 	}
 	if left := names(t, run.dir); len(left) > 0 {
@@ -361,11 +337,11 @@ func sessions(t *testing.T, page string) []session {
 }
 
 func TestPageShowsWhatTheProgramDoes(t *testing.T) {
-	t.Parallel()
 	for file, c := range map[string]struct {
 		played string // what a call has in it that a test can make
 		least  int
-	}{"bench.md": {"aicr bench --demo", 4}, "simulator.md": {"aicr sim play", 3}} {
+		run    func(*testing.T, string) (string, int)
+	}{"bench.md": {"aicr bench --demo", 4, typedInVirtualTime}, "simulator.md": {"aicr sim play", 3, typed}} {
 		page, err := os.ReadFile("../../docs/" + file)
 		if err != nil {
 			t.Fatal(err)
@@ -377,8 +353,13 @@ func TestPageShowsWhatTheProgramDoes(t *testing.T) {
 			}
 			played++
 			t.Run(fmt.Sprintf("%s:%d", file, s.line), func(t *testing.T) {
-				t.Parallel()
-				showsWhatIsPrinted(t, s)
+				out, code := c.run(t, s.command)
+				if code != s.code {
+					t.Fatalf("%s: exit code %d, the page says %d:\n%s", s.command, code, s.code, out)
+				}
+				if missing := unshown(s.output, strings.Split(out, "\n")); len(missing) > 0 {
+					t.Errorf("%s: the page shows, but the program does not print:\n%s\nbut:\n%s", s.command, strings.Join(missing, "\n"), out)
+				}
 			})
 		}
 		if played < c.least {
@@ -387,26 +368,30 @@ func TestPageShowsWhatTheProgramDoes(t *testing.T) {
 	}
 }
 
-func showsWhatIsPrinted(t *testing.T, s session) {
-	var out []byte
-	code := 0
-	measured(func() string {
-		cmd := exec.Command("sh", "-c", s.command)
-		cmd.Dir, cmd.Env = t.TempDir(), programEnv()
-		var err error
-		out, err = cmd.CombinedOutput()
-		if cmd.ProcessState == nil {
-			t.Fatal(err)
-		}
-		code = cmd.ProcessState.ExitCode()
-		return string(out)
-	}, func() {})
-	if code != s.code {
-		t.Fatalf("%s: exit code %d, the page says %d:\n%s", s.command, code, s.code, out)
+// typed gives what a shell prints of a command, and its exit code.
+func typed(t *testing.T, command string) (string, int) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", `aicr() { `+processName+` "$@"; }; `+command)
+	cmd.Dir, cmd.Env = t.TempDir(), programEnv()
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
 	}
-	if missing := unshown(s.output, strings.Split(string(out), "\n")); len(missing) > 0 {
-		t.Errorf("%s: the page shows, but the program does not print:\n%s\nbut:\n%s", s.command, strings.Join(missing, "\n"), out)
-	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// typedInVirtualTime does so with a command that measures: nothing but words apart.
+func typedInVirtualTime(t *testing.T, command string) (out string, code int) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		var said keptWriter
+		env := testEnv(nil, strings.Fields(command)[1:]...)
+		env.Stdout, env.Stderr, env.Network = &said, &said, network
+		code = Run(t.Context(), env)
+		out = said.String()
+	})
+	return out, code
 }
 
 // unshown lists the lines of a page that the program's answer does not have, in

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"os"
 	"runtime/debug"
@@ -30,6 +31,10 @@ type Env struct {
 	Network Network
 
 	Build Build
+
+	// self runs this program beside itself, with other arguments, until it ends or ctx
+	// does. Nil runs it as another process; tests in virtual time have no processes.
+	self func(ctx context.Context, args []string, stdout, stderr io.Writer) error
 }
 
 // Terminal says what a stream is connected to. The zero value is a stream that

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // tinyFleet is a fleet whose knee a busy machine can show: its two engines run eight
@@ -22,50 +21,43 @@ fleet:
 load: {concurrencyPerGPU: 4, ramp: 200ms, episode: 5s, inputTokens: 16, outputTokens: 16}
 `
 
-func liveKnee(t *testing.T) (env Env, stdout, stderr *keptWriter) {
+// searchKnee starts a search of the fleet's knee over HTTP.
+func searchKnee(t *testing.T, network Network) *program {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tiny.yaml")
 	if err := os.WriteFile(file, []byte(tinyFleet), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	env = testEnv(nil, "knee", "--sim", file, "--real-time", "--first-per-gpu=1", "--max-per-gpu=32", "--level-duration=1s", "--reference-duration=1s",
-		"--budget=46.2s", "--sentinel-rate=1")
-	stdout, stderr = &keptWriter{}, &keptWriter{}
-	env.Stdout, env.Stderr = stdout, stderr
-	return env, stdout, stderr
+	return startProgram(t, network, "knee", "--sim", file, "--real-time", "--first-per-gpu=1", "--max-per-gpu=32",
+		"--level-duration=1s", "--reference-duration=1s", "--budget=46.2s", "--sentinel-rate=1")
 }
 
-// Over real HTTP the knee is that of the model, about 20 in flight, or the client's
-// audit says why there is no answer. It is never wrong.
+// Over HTTP the knee is that of the model, about 20 in flight.
 func TestTheKneeOfAServedFleet(t *testing.T) {
-	t.Parallel()
-	env, stdout, stderr := liveKnee(t)
-	code := Run(t.Context(), env)
-	known := regexp.MustCompile(`^KNEE  about (1[6-9]|2[0-4]) in flight \(\d+ a GPU\); propose [4-9] a GPU: `).MatchString(stdout.String())
-	unknown := regexp.MustCompile(`(?s)^(NO )?KNEE  .*the client was the limit`).MatchString(stdout.String())
-	if !(code == int(Passed) && known) && !(code == int(Unmeasured) && unknown) {
-		t.Errorf("exit code %d\n%s\n%s", code, stdout, stderr)
-	}
-	if !strings.Contains(stderr.String(), "level 1: 2 in flight: ") {
-		t.Errorf("nobody was told how it goes:\n%s", stderr)
-	}
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		search := searchKnee(t, network)
+		code := <-search.code
+		known := regexp.MustCompile(`^KNEE  about (19|20|21) in flight \(10 a GPU\); propose 8 a GPU: `)
+		if code != int(Passed) || !known.MatchString(search.stdout.String()) {
+			t.Errorf("exit code %d\n%s\n%s", code, &search.stdout, &search.stderr)
+		}
+		if !strings.Contains(search.stderr.String(), "level 1: 2 in flight: ") {
+			t.Errorf("no word on how it goes:\n%s", &search.stderr)
+		}
+	})
 }
 
 func TestAnInterruptedSearchTellsWhatItHas(t *testing.T) {
-	t.Parallel()
-	env, stdout, stderr := liveKnee(t)
-	signals := make(chan os.Signal, 1)
-	env.Signals = signals
-	go func() {
-		for !strings.Contains(stderr.String(), "level 2: ") && t.Context().Err() == nil {
-			time.Sleep(10 * time.Millisecond)
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		search := searchKnee(t, network)
+		until(t, "a second level", func() bool { return strings.Contains(search.stderr.String(), "level 2: ") })
+		search.signals <- os.Interrupt
+		if code := <-search.code; code != int(Interrupted) {
+			t.Errorf("exit code %d", code)
 		}
-		signals <- os.Interrupt
-	}()
-	if code := Run(t.Context(), env); code != int(Interrupted) {
-		t.Errorf("exit code %d", code)
-	}
-	if out := stdout.String(); !strings.HasPrefix(out, "NO KNEE  interrupted before there was a knee\n") || !strings.Contains(out, "in flight  a GPU") || strings.Contains(stderr.String(), "error:") {
-		t.Errorf("%s\n%s", out, stderr)
-	}
+		out, said := search.stdout.String(), search.stderr.String()
+		if !strings.HasPrefix(out, "NO KNEE  interrupted before there was a knee\n") || !strings.Contains(out, "in flight  a GPU") || strings.Contains(said, "error:") {
+			t.Errorf("%s\n%s", out, said)
+		}
+	})
 }

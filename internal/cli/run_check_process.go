@@ -36,38 +36,60 @@ const killedLoad = "Killed"
 
 // load runs the process that loads, and passes on what it says.
 func (k *checkKeeper) load(ctx context.Context) loadEnd {
-	program, err := os.Executable()
-	if err != nil {
-		return loadEnd{"NotStarted", "the process that loads could not be started: " + err.Error()}
-	}
 	o := k.options
-	cmd := exec.Command(program)
-	cmd.Args = []string{os.Args[0], "run", "inference-perf", "--inner", "--given", o.given, "--results", o.results, "--service-account", o.account, "--termination-log", o.message}
+	args := []string{"run", "inference-perf", "--inner", "--given", o.given, "--results", o.results, "--service-account", o.account, "--termination-log", o.message}
+	self := k.app.env.self
+	if self == nil {
+		self = runSelf
+	}
 	said := &keptWords{}
-	cmd.Stderr = io.MultiWriter(said, k.app.env.Stderr)
-	endsWithUs(cmd)
-	lines, err := cmd.StdoutPipe()
-	if err == nil {
-		// A thread that ends would take the child with it.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err = cmd.Start()
+	lines, out := io.Pipe()
+	var told *graph.LoadLine
+	var passing sync.WaitGroup
+	passing.Go(func() { told = k.pass(lines) })
+	err := self(ctx, args, out, io.MultiWriter(said, k.app.env.Stderr))
+	_ = out.Close() // of a pipe in memory: it cannot fail
+	passing.Wait()
+	if _, notStarted := errors.AsType[*startError](err); notStarted {
+		return loadEnd{"NotStarted", err.Error()}
 	}
-	if err != nil {
-		return loadEnd{"NotStarted", "the process that loads could not be started: " + err.Error()}
-	}
-	over := make(chan struct{})
-	var ending sync.WaitGroup
-	ending.Go(func() { endInTime(ctx, cmd.Process, over) })
-	told := k.pass(lines)
-	err = cmd.Wait()
-	close(over)
-	ending.Wait()
 	end := endOfLoad(err, said.words(), told)
 	if ctx.Err() != nil && end.reason == killedLoad { // told to end, it had not begun to listen, or did not end in time
 		return loadEnd{text: errInterrupted.Error()}
 	}
 	return end
+}
+
+// startError says that a process is not there at all.
+type startError struct{ cause error }
+
+func (e *startError) Error() string {
+	return "the process that loads could not be started: " + e.cause.Error()
+}
+
+// runSelf runs this program as another process, to its end. When ctx ends, it is told to.
+func runSelf(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	program, err := os.Executable()
+	if err != nil {
+		return &startError{err}
+	}
+	cmd := exec.Command(program)
+	cmd.Args = append([]string{os.Args[0]}, args...)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	endsWithUs(cmd)
+	// A thread that ends would take the child with it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		return &startError{err}
+	}
+	over := make(chan struct{})
+	var ending sync.WaitGroup
+	ending.Go(func() { endInTime(ctx, cmd.Process, over) })
+	err = cmd.Wait()
+	close(over)
+	ending.Wait()
+	return err
 }
 
 // endInTime ends a process when ctx does: politely, then not.

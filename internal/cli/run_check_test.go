@@ -62,24 +62,77 @@ func deafProgram() {
 
 const checkedRun = "20261116-015518-0123456789abcdef"
 
-// jobWorld is what a load's Job finds around itself.
-type jobWorld struct {
-	t    *testing.T
-	dir  string
-	plan *spec.Plan
-	vars []string
+// jobServers are those that a load's Job reaches beside the fleet. They speak TLS over
+// sockets, also where the fleet is in virtual time, which stands still meanwhile.
+type jobServers struct {
+	kubelet, api *httptest.Server
 
 	mu   sync.Mutex
 	kept kube.Object // the ConfigMap
-	out  bytes.Buffer
-	said bytes.Buffer
 }
 
-// newJobWorld serves a healthy fleet and an API server, and gives a run that is as far as
-// the load.
-func newJobWorld(t *testing.T, change func(*spec.Plan)) *jobWorld {
+func startJobServers(t *testing.T) *jobServers {
 	t.Helper()
-	w := &jobWorld{t: t, dir: t.TempDir()}
+	s := &jobServers{}
+	// A kubelet that has signed its certificate itself, as most do.
+	s.kubelet = httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the kubelet was asked, with %q", r.Header.Get("Authorization"))
+	}))
+	s.kubelet.Config.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(s.kubelet.Close)
+	// The one call that the Job makes of the API server. A connection that stays open would
+	// keep virtual time from passing.
+	s.api = httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.Path != "/api/v1/namespaces/aicr-validation/configmaps" {
+			t.Errorf("the Job asks %s %s, for which it has no right", r.Method, r.URL.Path)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err := json.NewDecoder(r.Body).Decode(&s.kept); err != nil {
+			t.Error(err)
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(rw).Encode(s.kept)
+	}))
+	s.api.Config.SetKeepAlivesEnabled(false)
+	t.Cleanup(s.api.Close)
+	return s
+}
+
+// copied is the compact copy of the result, or nil.
+func (s *jobServers) copied() kube.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept
+}
+
+// jobWorld is what a load's Job finds around itself.
+type jobWorld struct {
+	*jobServers
+	t       *testing.T
+	network Network
+	dir     string
+	plan    *spec.Plan
+
+	out, said keptWriter
+}
+
+// inJobWorld runs f in virtual time, in a world whose fleet is in memory.
+func inJobWorld(t *testing.T, change func(*spec.Plan), f func(t *testing.T, w *jobWorld)) {
+	t.Helper()
+	servers := startJobServers(t)
+	inVirtualTime(t, func(t *testing.T, network Network) { f(t, newJobWorld(t, network, servers, change)) })
+}
+
+// newJobWorld serves a healthy fleet, and gives a run that is as far as the load.
+func newJobWorld(t *testing.T, network Network, servers *jobServers, change func(*spec.Plan)) *jobWorld {
+	t.Helper()
+	w := &jobWorld{jobServers: servers, t: t, network: network, dir: t.TempDir()}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the log:\n%s\nstandard error:\n%s", &w.out, &w.said)
+		}
+	})
 	found, _ := scenarios.Find("small")
 	s, err := spec.DecodeScenario(found.Data)
 	if err != nil {
@@ -90,27 +143,15 @@ func newJobWorld(t *testing.T, change func(*spec.Plan)) *jobWorld {
 	var running sync.WaitGroup
 	running.Go(func() { fleet.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
-	open := func(h http.Handler) string {
-		srv := httptest.NewServer(h)
-		t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-		return srv.URL
-	}
 	server := serve.New(fleet, s, serve.Options{Model: "simulated", Node: sim.NodeName})
-	frontend := open(server.Frontend())
-	targets := graph.Targets{URL: frontend, Frontend: frontend + "/metrics", Node: sim.NodeName, GPUs: []string{open(server.GPUs()) + "/metrics"},
-		Nodes: []string{open(server.Node()) + "/metrics"}, Missing: []string{"a page that nobody has"}}
+	frontend := network.serve(t, server.Frontend())
+	targets := graph.Targets{URL: frontend, Frontend: frontend + "/metrics", Node: sim.NodeName, GPUs: []string{network.serve(t, server.GPUs()) + "/metrics"},
+		Nodes: []string{network.serve(t, server.Node()) + "/metrics"}, Missing: []string{"a page that nobody has"}, Kubelet: servers.kubelet.URL + "/stats/summary"}
 	seen := fleet.Snapshot()
 	for i := range seen.Workers {
 		name := fmt.Sprintf("worker-%d", i)
-		targets.Workers = append(targets.Workers, graph.WorkerTarget{Name: name, Pod: name, URL: open(server.Worker(i)) + "/metrics", GPU: seen.GPUs[i].UUID})
+		targets.Workers = append(targets.Workers, graph.WorkerTarget{Name: name, Pod: name, URL: network.serve(t, server.Worker(i)) + "/metrics", GPU: seen.GPUs[i].UUID})
 	}
-	// A kubelet that has signed its certificate itself, as most do.
-	kubelet := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("the kubelet was asked, with %q", r.Header.Get("Authorization"))
-	}))
-	kubelet.Config.ErrorLog = log.New(io.Discard, "", 0)
-	t.Cleanup(kubelet.Close)
-	targets.Kubelet = kubelet.URL + "/stats/summary"
 
 	limits, _ := spec.DefaultThresholds(spec.ProfileClassic)
 	limits.AnswerWithinS = 30
@@ -121,7 +162,6 @@ func newJobWorld(t *testing.T, change func(*spec.Plan)) *jobWorld {
 		change(w.plan)
 	}
 	w.give(targets)
-	w.api()
 	return w
 }
 
@@ -156,35 +196,15 @@ func (w *jobWorld) give(targets graph.Targets) {
 	doc("given/targets.json", targets)
 	w.put("results/.keep", nil, nil)
 	w.put("account/token", []byte("secret-account-token"), nil)
-}
-
-// api serves the one call that the Job makes.
-func (w *jobWorld) api() {
-	w.t.Helper()
-	srv := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || r.URL.Path != "/api/v1/namespaces/aicr-validation/configmaps" {
-			w.t.Errorf("the Job asks %s %s, for which it has no right", r.Method, r.URL.Path)
-		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if err := json.NewDecoder(r.Body).Decode(&w.kept); err != nil {
-			w.t.Error(err)
-		}
-		rw.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(rw).Encode(w.kept)
-	}))
-	w.t.Cleanup(srv.Close)
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
-	w.put("api.crt", ca, nil)
 	w.put("account/ca.crt", otherAuthority(w.t), nil)
+	w.put("api.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.api.Certificate().Raw}), nil)
 	w.put("kubeconfig", fmt.Appendf(nil, `apiVersion: v1
 kind: Config
 current-context: test
 clusters: [{name: test, cluster: {server: %q, certificate-authority: api.crt}}]
 users: [{name: load, user: {token: secret-account-token}}]
 contexts: [{name: test, context: {cluster: test, user: load}}]
-`, srv.URL), nil)
-	w.vars = []string{"KUBECONFIG=" + w.path("kubeconfig")}
+`, w.api.URL), nil)
 }
 
 // otherAuthority is the certificate of somebody who has signed none that is served here.
@@ -238,30 +258,43 @@ func TestATokenIsSentToNobodyWhomTheClusterHasNotSigned(t *testing.T) {
 	}
 }
 
+// call is how the Job is called.
+func (w *jobWorld) call() []string {
+	return []string{"run", "inference-perf", "--given", w.path("given"), "--results", w.path("results"), "--termination-log", w.path("message"), "--service-account", w.path("account")}
+}
+
 // start starts the Job's process.
 func (w *jobWorld) start(program string, args ...string) *exec.Cmd {
 	w.t.Helper()
-	cmd := exec.Command(program, append(args, "run", "inference-perf", "--given", w.path("given"), "--results", w.path("results"),
-		"--termination-log", w.path("message"), "--service-account", w.path("account"))...)
-	name, value := raceSettings()
-	cmd.Env = append(os.Environ(), append(w.vars, name+"="+value)...)
-	cmd.Stdout, cmd.Stderr = &lockedWriter{w: &w.out}, &lockedWriter{w: &w.said}
+	cmd := exec.CommandContext(w.t.Context(), program, append(args, w.call()...)...)
+	cmd.Env = append(programEnv(), "KUBECONFIG="+w.path("kubeconfig"))
+	cmd.Stdout, cmd.Stderr = &w.out, &w.said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // or all of its processes would be this one as well
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return cmd
 }
 
-// until waits until something is so.
-func (w *jobWorld) until(what string, so func() bool) {
-	w.t.Helper()
-	for began := time.Now(); !so(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > 2*time.Minute {
-			w.t.Fatalf("never: %s\n%s\n%s", what, w.out.String(), w.said.String())
+// startHere starts the Job in this process, and with it the program that loads. Its end is
+// an exit code.
+func (w *jobWorld) startHere() (ended <-chan int) {
+	env := testEnv(map[string]string{"KUBECONFIG": w.path("kubeconfig")}, w.call()...)
+	env.Stdout, env.Stderr, env.Network = &w.out, &w.said, w.network
+	env.self = func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+		signals := make(chan os.Signal, 1)
+		stop := context.AfterFunc(ctx, func() { signals <- syscall.SIGTERM })
+		defer stop()
+		inner := env
+		inner.Args, inner.Stdout, inner.Stderr, inner.Signals = args, stdout, stderr, signals
+		if code := Run(context.WithoutCancel(ctx), inner); code != 0 {
+			return Code(code)
 		}
+		return nil
 	}
+	code := make(chan int, 1)
+	go func() { code <- Run(context.WithoutCancel(w.t.Context()), env) }()
+	return code
 }
 
 func (w *jobWorld) has(name string) bool {
@@ -296,12 +329,12 @@ func (w *jobWorld) message() *graph.LoadMessage {
 // fetch fetches the record as the command does.
 func (w *jobWorld) fetch(how ...string) map[string][]byte {
 	w.t.Helper()
-	data, err := exec.Command(program, append([]string{"run", "fetch", "--results", w.path("results")}, how...)...).Output()
-	if err != nil {
-		w.t.Fatal(err)
+	data, said, code := w.runFetch(how...)
+	if code != 0 {
+		w.t.Fatalf("exit code %d: %s", code, said)
 	}
 	files := map[string][]byte{}
-	if err := graph.ReadArchive(bytes.NewReader(data), func(name string, r io.Reader) (err error) {
+	if err := graph.ReadArchive(strings.NewReader(data), func(name string, r io.Reader) (err error) {
 		files[name], err = io.ReadAll(r)
 		return err
 	}); err != nil {
@@ -310,11 +343,26 @@ func (w *jobWorld) fetch(how ...string) map[string][]byte {
 	return files
 }
 
+func (w *jobWorld) runFetch(how ...string) (stdout, stderr string, code int) {
+	w.t.Helper()
+	env := testEnv(nil, append([]string{"run", "fetch", "--results", w.path("results")}, how...)...)
+	var out, said bytes.Buffer
+	env.Stdout, env.Stderr = &out, &said
+	code = Run(w.t.Context(), env)
+	return out.String(), said.String(), code
+}
+
 func (w *jobWorld) received() {
 	w.t.Helper()
-	if out, err := exec.Command(program, "run", "fetch", "--results", w.path("results"), "--received").CombinedOutput(); err != nil {
-		w.t.Fatalf("%v: %s", err, out)
+	if _, said, code := w.runFetch("--received"); code != 0 {
+		w.t.Fatalf("exit code %d: %s", code, said)
 	}
+}
+
+// finished waits until there is a result.
+func (w *jobWorld) finished() {
+	w.t.Helper()
+	until(w.t, "a result", func() bool { return w.has("results/finished") })
 }
 
 // lines are those of its log, numbered without a gap.
@@ -338,24 +386,30 @@ func jobExit(t *testing.T, cmd *exec.Cmd) int {
 }
 
 func TestALoadsJobGoesOnWithTheRunAndLeavesItsResultEverywhere(t *testing.T) {
-	w := newJobWorld(t, nil)
-	cmd := w.start(program)
-	w.until("a message", func() bool { return w.has("message") })
-	if out, err := exec.Command(program, "run", "fetch", "--results", w.path("results")).CombinedOutput(); !w.has("results/finished") && (err == nil || !strings.Contains(string(out), "the run is not finished")) {
-		t.Errorf("a run that is not finished is fetched: %v %s", err, out)
+	inJobWorld(t, nil, goesOnWithTheRun)
+}
+
+func goesOnWithTheRun(t *testing.T, w *jobWorld) {
+	ended := w.startHere()
+	until(t, "a message", func() bool { return w.has("message") })
+	if _, said, code := w.runFetch(); code == 0 || !strings.Contains(said, "the run is not finished") {
+		t.Errorf("a run that is not finished is fetched: exit code %d, %s", code, said)
 	}
-	w.until("a result", func() bool { return w.has("results/finished") })
+	w.finished()
 	files := w.fetch()
-	ended := make(chan int, 1)
-	go func() { ended <- jobExit(t, cmd) }()
+	time.Sleep(10 * time.Second)
 	select {
 	case code := <-ended:
 		t.Fatalf("it ended with %d before it was told that the record had arrived", code)
-	case <-time.After(time.Second): // some looks for the mark
+	default:
 	}
 	w.received()
+	told := time.Now()
 	if code := <-ended; code != 0 {
-		t.Errorf("exit code %d\n%s\n%s", code, w.out.String(), w.said.String())
+		t.Errorf("exit code %d", code)
+	}
+	if took := time.Since(told); took > lookForMarks {
+		t.Errorf("it ended %s after it was told that the record had arrived", took)
 	}
 
 	// The record goes on where the run was, and gives the same verdict again.
@@ -394,7 +448,7 @@ func TestALoadsJobGoesOnWithTheRunAndLeavesItsResultEverywhere(t *testing.T) {
 	if m := w.message(); m.Verdict != "PASS" || m.Run != checkedRun || m.Stage != "done" || m.Copy != "aicr-validation/aicr-ctrf-"+checkedRun+"-performance" {
 		t.Errorf("the termination message is %+v", m)
 	}
-	kept, left := graph.ReadResultCopy(w.kept)
+	kept, left := graph.ReadResultCopy(w.copied())
 	if want := []string{"ctrf.json", "episodes/001/episode.json", "events.jsonl", "plan.yaml", "run.json", "verdict.json"}; !slices.Equal(slices.Sorted(maps.Keys(kept)), want) || left != nil {
 		t.Errorf("the copy has %v, without %v", slices.Sorted(maps.Keys(kept)), left)
 	}
@@ -417,7 +471,7 @@ func TestALoadsJobGoesOnWithTheRunAndLeavesItsResultEverywhere(t *testing.T) {
 			t.Errorf("%q is not in the log", want)
 		}
 	}
-	everything := text + w.said.String() + fmt.Sprint(w.kept)
+	everything := text + w.said.String() + fmt.Sprint(w.copied())
 	for _, data := range files {
 		everything += string(data)
 	}
@@ -428,25 +482,30 @@ func TestALoadsJobGoesOnWithTheRunAndLeavesItsResultEverywhere(t *testing.T) {
 
 // A kubelet tells the first process of a container to end. Others tell all of them.
 func TestALoadThatIsToldToEndKeepsAndTellsWhatItHas(t *testing.T) {
+	t.Parallel()
 	for name, who := range map[string]int{"its first process": 1, "all of its processes": -1} {
-		t.Run(name, func(t *testing.T) { toldToEnd(t, who) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			toldToEnd(t, who)
+		})
 	}
 }
 
+// endless has the load go on for longer than a test waits.
+func endless(p *spec.Plan) { p.Point.Requests, p.Point.DurationS = 0, 3600 }
+
 func toldToEnd(t *testing.T, who int) {
-	w := newJobWorld(t, func(p *spec.Plan) {
-		p.Point.Requests, p.Point.DurationS = 0, 120
-	})
-	cmd := w.start(program)
-	w.until("load", w.loads)
+	w := newJobWorld(t, Network{}, startJobServers(t), endless)
+	cmd := w.start(processName)
+	until(w.t, "load", w.loads)
 	if err := syscall.Kill(who*cmd.Process.Pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	w.until("a result", func() bool { return w.has("results/finished") })
+	w.finished()
 	files := w.fetch()
 	w.received()
 	if code := jobExit(t, cmd); code != 3 {
-		t.Errorf("exit code %d\n%s", code, w.said.String())
+		t.Errorf("exit code %d", code)
 	}
 	var v spec.Verdict
 	if err := json.Unmarshal(files["verdict.json"], &v); err != nil || v.Verdict != spec.Inconclusive {
@@ -455,8 +514,8 @@ func toldToEnd(t *testing.T, who int) {
 	if !strings.Contains(string(files["events.jsonl"]), `"interrupt"`) {
 		t.Errorf("the record does not tell of it: %s", files["events.jsonl"])
 	}
-	if m := w.message(); m.Verdict != string(spec.Inconclusive) || w.kept == nil {
-		t.Errorf("the message is %+v, the copy %v", m, w.kept)
+	if m := w.message(); m.Verdict != string(spec.Inconclusive) || w.copied() == nil {
+		t.Errorf("the message is %+v, the copy %v", m, w.copied())
 	}
 	if !strings.Contains(w.out.String(), "told to end: the record can be fetched for 10s more") {
 		t.Errorf("it does not say for how long it is there\n%s", w.out.String())
@@ -466,40 +525,43 @@ func toldToEnd(t *testing.T, who int) {
 // Who wants the record of a load that is under way gets that of the episodes that are
 // whole. The Job keeps it, as any other, until it has arrived.
 func TestALoadThatIsStoppedGivesItsRecordSoFar(t *testing.T) {
-	w := newJobWorld(t, func(p *spec.Plan) {
+	certify := func(p *spec.Plan) {
 		p.Profile = spec.ProfileCertify
 		p.Thresholds, _ = spec.DefaultThresholds(p.Profile)
 		p.Thresholds.AnswerWithinS, p.Point.Requests, p.Point.DurationS = 30, 0, 3
+	}
+	inJobWorld(t, certify, func(t *testing.T, w *jobWorld) {
+		ended := w.startHere()
+		until(t, "an episode", func() bool { return w.has("results/run/episodes/001") })
+		files := w.fetch("--stop")
+		w.received()
+		if code := <-ended; code != 3 {
+			t.Errorf("exit code %d", code)
+		}
+		if strings.Contains(w.out.String(), "told to end") {
+			t.Error("it did not keep its record for as long as any other")
+		}
+		var v spec.Verdict
+		if err := json.Unmarshal(files["verdict.json"], &v); err != nil || v.Verdict != spec.Inconclusive || !strings.HasPrefix(v.Reason, "interrupted after 1 ") {
+			t.Errorf("the verdict is %s: %s (%v)", v.Verdict, v.Reason, err)
+		}
+		if files["episodes/001/episode.json"] == nil || files["episodes/002/episode.json"] != nil || !strings.Contains(string(files["events.jsonl"]), `"interrupt"`) {
+			t.Errorf("the record has %v, and tells\n%s", slices.Sorted(maps.Keys(files)), files["events.jsonl"])
+		}
+		if m := w.message(); m.Verdict != string(spec.Inconclusive) || w.copied() == nil {
+			t.Errorf("the message is %+v, the copy %v", m, w.copied())
+		}
 	})
-	cmd := w.start(program)
-	w.until("an episode", func() bool { return w.has("results/run/episodes/001") })
-	files := w.fetch("--stop")
-	w.received()
-	if code := jobExit(t, cmd); code != 3 {
-		t.Errorf("exit code %d\n%s", code, w.said.String())
-	}
-	if strings.Contains(w.out.String(), "told to end") {
-		t.Errorf("it did not keep its record for as long as any other\n%s", w.out.String())
-	}
-	var v spec.Verdict
-	if err := json.Unmarshal(files["verdict.json"], &v); err != nil || v.Verdict != spec.Inconclusive || !strings.HasPrefix(v.Reason, "interrupted after ") {
-		t.Errorf("the verdict is %s: %s (%v)", v.Verdict, v.Reason, err)
-	}
-	if files["episodes/001/episode.json"] == nil || !strings.Contains(string(files["events.jsonl"]), `"interrupt"`) {
-		t.Errorf("the record has %v, and tells\n%s", slices.Sorted(maps.Keys(files)), files["events.jsonl"])
-	}
-	if m := w.message(); m.Verdict != string(spec.Inconclusive) || w.kept == nil {
-		t.Errorf("the message is %+v, the copy %v", m, w.kept)
-	}
 }
 
 // A process that is told to end before it listens was ended by somebody, and has not
 // crashed.
 func TestALoadThatIsStoppedAtOnceHasNotCrashed(t *testing.T) {
-	w := newJobWorld(t, nil)
+	t.Parallel()
+	w := newJobWorld(t, Network{}, startJobServers(t), nil)
 	w.put("results/stop", nil, nil)
 	cmd := w.start("aicr-deaf")
-	w.until("a result", func() bool { return w.has("results/finished") })
+	w.finished()
 	files := w.fetch("--stop")
 	w.received()
 	jobExit(t, cmd)
@@ -510,26 +572,28 @@ func TestALoadThatIsStoppedAtOnceHasNotCrashed(t *testing.T) {
 }
 
 func TestACrashIsToldInWordsAndIsNoSkip(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		program string
 		during  func(w *jobWorld)
 		words   string
 	}{
 		"a panic": {"aicr-crashes", func(*jobWorld) {}, "the program itself has crashed: panic: index out of range [7] with length 5"},
-		"killed by the kernel": {program, func(w *jobWorld) {
-			w.until("load", w.loads)
+		"killed by the kernel": {processName, func(w *jobWorld) {
+			until(w.t, "load", w.loads)
 			w.killInner()
 		}, "the process that loads was killed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newJobWorld(t, func(p *spec.Plan) { p.Point.Requests, p.Point.DurationS = 0, 120 })
+			t.Parallel()
+			w := newJobWorld(t, Network{}, startJobServers(t), endless)
 			cmd := w.start(c.program)
 			c.during(w)
-			w.until("a result", func() bool { return w.has("results/finished") })
+			w.finished()
 			files := w.fetch()
 			w.received()
 			if code := jobExit(t, cmd); code != 3 {
-				t.Errorf("exit code %d\n%s", code, w.said.String())
+				t.Errorf("exit code %d", code)
 			}
 			var v spec.Verdict
 			if err := json.Unmarshal(files["verdict.json"], &v); err != nil || v.Verdict != spec.Invalid || !strings.Contains(v.Reason, c.words) {
@@ -538,7 +602,7 @@ func TestACrashIsToldInWordsAndIsNoSkip(t *testing.T) {
 			if m := w.message(); m.Verdict != string(spec.Invalid) || !strings.Contains(m.Reason, c.words) {
 				t.Errorf("the message is %+v", m)
 			}
-			if kept, _ := graph.ReadResultCopy(w.kept); !bytes.Equal(kept["verdict.json"], files["verdict.json"]) {
+			if kept, _ := graph.ReadResultCopy(w.copied()); !bytes.Equal(kept["verdict.json"], files["verdict.json"]) {
 				t.Error("the copy has another verdict")
 			}
 			lines := w.lines()
@@ -550,18 +614,19 @@ func TestACrashIsToldInWordsAndIsNoSkip(t *testing.T) {
 }
 
 func TestAFullDiskIsToldAndIsNoPass(t *testing.T) {
-	w := newJobWorld(t, nil)
-	w.put("given/settings.json", bytes.Replace(must(os.ReadFile(w.path("given/settings.json"))), []byte(`"keepFor":"20s"`), []byte(`"keepFor":"1s"`), 1), nil)
+	t.Parallel()
+	w := newJobWorld(t, Network{}, startJobServers(t), func(p *spec.Plan) { p.Point.Concurrency = 64 })
+	w.put("given/settings.json", bytes.Replace(must(os.ReadFile(w.path("given/settings.json"))), []byte(`"keepFor":"20s"`), []byte(`"keepFor":"1ms"`), 1), nil)
 	// A file system of its own, too small for an episode.
 	script := fmt.Sprintf("mount -t tmpfs -o size=32k tmpfs %s && exec \"$@\"", w.path("results"))
-	cmd := w.start("unshare", "-Urm", "sh", "-c", script, "sh", program)
+	cmd := w.start("unshare", "-Urm", "sh", "-c", script, "sh", processName)
 	if code := jobExit(t, cmd); code != 3 {
-		t.Fatalf("exit code %d\n%s\n%s", code, w.out.String(), w.said.String())
+		t.Fatalf("exit code %d", code)
 	}
 	if m := w.message(); m.Verdict != string(spec.Invalid) || !strings.Contains(m.Reason, "no space left on device") {
 		t.Errorf("the message is %+v", m)
 	}
-	if kept, _ := graph.ReadResultCopy(w.kept); !bytes.Contains(kept["verdict.json"], []byte("no space left on device")) {
+	if kept, _ := graph.ReadResultCopy(w.copied()); !bytes.Contains(kept["verdict.json"], []byte("no space left on device")) {
 		t.Errorf("the copy has the verdict %s", kept["verdict.json"])
 	}
 }
@@ -624,11 +689,11 @@ func must[T any](v T, err error) T {
 }
 
 func TestWhatAJobCannotUseIsToldAllAtOnce(t *testing.T) {
-	w := newJobWorld(t, nil)
+	w := newJobWorld(t, Network{}, startJobServers(t), nil)
 	w.put("given/targets.json", []byte(`{"urls":"http://x"}`), nil)
 	w.put("given/settings.json", []byte(`{}{}`), nil)
 	w.put("given/plan.yaml", []byte("profile: [\n"), nil)
-	cmd := w.start(program)
+	cmd := w.start(processName)
 	if code := jobExit(t, cmd); code != 3 {
 		t.Errorf("exit code %d", code)
 	}

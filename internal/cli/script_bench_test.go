@@ -475,35 +475,3 @@ func connections(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	w.clients = nil
 }
-
-// attempts is how often a measurement is made that this machine spoilt: the
-// tests share it with others, and a client that was starved must say so.
-const attempts = 8
-
-// machine is held for reading by one measurement of several, and for writing by
-// one that must have the machine to itself.
-var machine sync.RWMutex
-
-// measured makes a measurement, again and alone when the machine was too busy
-// for it. run gives the result's text.
-func measured(run func() (stdout string), forget func()) {
-	machine.RLock()
-	out := run()
-	machine.RUnlock()
-	for left := attempts; left > 1 && spoilt(out); left-- {
-		forget()
-		machine.Lock()
-		time.Sleep(50 * time.Millisecond) // for the others to be gone
-		out = run()
-		machine.Unlock()
-	}
-}
-
-// spoilt reports that a result says of the client that it was the limit.
-func spoilt(stdout string) bool {
-	var doc struct{ Client struct{ Valid *bool } }
-	if json.Unmarshal([]byte(stdout), &doc) == nil {
-		return doc.Client.Valid != nil && !*doc.Client.Valid
-	}
-	return strings.Contains(stdout, "\n  client    ✗ the limit")
-}

@@ -23,12 +23,12 @@ import (
 	"aicr/test/memnet"
 )
 
-// program is what tests call the program by that need a process of it.
-const program = "aicr-process"
+// processName is what tests call the program by that need a process of it.
+const processName = "aicr-process"
 
 // TestMain lets tests start the program by its name.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){program: func() {
+	testscript.Main(m, map[string]func(){processName: func() {
 		signals := make(chan os.Signal, 2)
 		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 		os.Exit(Run(context.Background(), System(scriptBuild(), signals)))
@@ -178,7 +178,7 @@ func exitsAsProcess(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	got := 0
-	if err := ts.Exec(program, command...); err != nil {
+	if err := ts.Exec(processName, command...); err != nil {
 		failed, ok := errors.AsType[*exec.ExitError](err)
 		if !ok {
 			ts.Fatalf("%v", err)

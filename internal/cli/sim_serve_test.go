@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -18,6 +17,7 @@ import (
 // served is a fleet that the program serves, and what it has said.
 type served struct {
 	serving
+	client *http.Client
 	stderr *keptWriter
 	stop   func() int // interrupts it and gives its exit code
 }
@@ -40,31 +40,21 @@ func (k *keptWriter) String() string {
 	return k.buf.String()
 }
 
-func simServe(t *testing.T, args ...string) *served {
+func simServe(t *testing.T, network Network, args ...string) *served {
 	t.Helper()
-	out, product := io.Pipe()
-	signals := make(chan os.Signal, 1)
-	s := &served{stderr: &keptWriter{}}
-	code := make(chan int, 1)
-	go func() {
-		code <- Run(context.WithoutCancel(t.Context()), Env{Args: append([]string{"sim", "serve", "-o", "json"}, args...), Stdout: product, Stderr: s.stderr,
-			LookupEnv: func(string) (string, bool) { return "", false }, Now: time.Now, Signals: signals})
-		_ = product.Close()
-	}()
-	stopped := sync.OnceValue(func() int {
-		signals <- os.Interrupt
-		return <-code
+	s := &served{client: network.client(t)}
+	p := startProgram(t, network, append([]string{"sim", "serve", "-o", "json"}, args...)...)
+	s.stderr = &p.stderr
+	s.stop = sync.OnceValue(func() int {
+		p.signals <- os.Interrupt
+		return <-p.code
 	})
-	s.stop = stopped
-	t.Cleanup(func() { stopped() })
-	if err := json.NewDecoder(out).Decode(&s.serving); err != nil {
-		t.Fatalf("%v\n%s", err, s.stderr)
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
+	t.Cleanup(func() { s.stop() })
+	until(t, "where it serves", func() bool { return json.Unmarshal([]byte(p.stdout.String()), &s.serving) == nil })
 	return s
 }
 
-func ask(t *testing.T, method, url, token, body string) (int, string) {
+func (s *served) ask(t *testing.T, method, url, token, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -74,7 +64,7 @@ func ask(t *testing.T, method, url, token, body string) (int, string) {
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	res, err := http.DefaultClient.Do(r)
+	res, err := s.client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,11 +81,11 @@ const completion = `{"model":"aicr-sim","messages":[{"role":"user","content":"ho
 // Everything that the program says it serves is there, on loopback, until it is
 // interrupted.
 func TestSimServeServesWhatItSays(t *testing.T) {
-	s := simServe(t, "small", "--listen", "127.0.0.1:0")
+	s := simServe(t, Network{}, "small", "--listen", "127.0.0.1:0")
 	if len(s.Workers) != 2 || s.Model != "aicr-sim" || s.FaultsToken == "" {
 		t.Fatalf("%+v", s.serving)
 	}
-	if status, body := ask(t, "POST", s.URL+"/v1/chat/completions", "", completion); status != 200 || !strings.Contains(body, `"completion_tokens":3`) {
+	if status, body := s.ask(t, "POST", s.URL+"/v1/chat/completions", "", completion); status != 200 || !strings.Contains(body, `"completion_tokens":3`) {
 		t.Errorf("completion: %d %s", status, body)
 	}
 	for url, want := range map[string]string{
@@ -112,77 +102,78 @@ func TestSimServeServesWhatItSays(t *testing.T) {
 		if !strings.HasPrefix(url, "http://127.0.0.1:") {
 			t.Errorf("%s is not on loopback", url)
 		}
-		if status, body := ask(t, "GET", url, "", ""); status != 200 || !strings.Contains(body, want) {
+		if status, body := s.ask(t, "GET", url, "", ""); status != 200 || !strings.Contains(body, want) {
 			t.Errorf("GET %s: %d without %q:\n%.300s", url, status, want, body)
 		}
 	}
 	if code := s.stop(); code != int(Interrupted) {
 		t.Errorf("exit code %d\n%s", code, s.stderr)
 	}
-	if _, err := net.DialTimeout("tcp", strings.TrimPrefix(s.URL, "http://"), time.Second); err == nil {
+	if _, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://")); err == nil {
 		t.Error("it still listens after its end")
 	}
 }
 
 // Faults are switched by whoever has the token, and by the file.
 func TestSimServeSwitchesFaults(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "faults.yaml")
-	s := simServe(t, "small", "--listen", "127.0.0.1:0", "--faults-file", file)
-	dead := "- {kind: worker-dead, workers: [0, 1]}\n"
-	chat := func() int {
-		status, _ := ask(t, "POST", s.URL+"/v1/chat/completions", "", completion)
-		return status
-	}
-	if status, _ := ask(t, "POST", s.Faults, "guess", dead); status != http.StatusUnauthorized {
-		t.Errorf("with another token: %d", status)
-	}
-	if got := chat(); got != 200 {
-		t.Fatalf("without faults: %d", got)
-	}
-	if status, body := ask(t, "POST", s.Faults, s.FaultsToken, dead); status != 200 {
-		t.Fatalf("switching on: %d %s", status, body)
-	}
-	if got := chat(); got != 500 {
-		t.Errorf("with dead workers: %d", got)
-	}
-	if status, body := ask(t, "POST", s.Faults, s.FaultsToken, "[{kind: worker-ded, workers: [7]}]"); status != 400 || !strings.Contains(body, "worker-ded") {
-		t.Errorf("a bad fault: %d %s", status, body)
-	}
-	if got := chat(); got != 500 {
-		t.Errorf("a bad fault has switched the good ones off: %d", got)
-	}
-	ask(t, "POST", s.Faults, s.FaultsToken, "[]")
-	if got := chat(); got != 200 {
-		t.Errorf("after switching off: %d", got)
-	}
-
-	until := func(want int) {
-		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); chat() != want; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("the file has not been followed: no %d\n%s", want, s.stderr)
-			}
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		file := filepath.Join(t.TempDir(), "faults.yaml")
+		s := simServe(t, network, "small", "--listen", "127.0.0.1:0", "--faults-file", file)
+		dead := "- {kind: worker-dead, workers: [0, 1]}\n"
+		chat := func() int {
+			status, _ := s.ask(t, "POST", s.URL+"/v1/chat/completions", "", completion)
+			return status
 		}
-	}
-	write := func(text string) {
-		t.Helper()
-		if err := writeWhole(file, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+		set := func(faults string) (int, string) { return s.ask(t, "POST", s.Faults, s.FaultsToken, faults) }
+		if status, _ := s.ask(t, "POST", s.Faults, "guess", dead); status != http.StatusUnauthorized {
+			t.Errorf("with another token: %d", status)
+		}
+		if got := chat(); got != 200 {
+			t.Fatalf("without faults: %d", got)
+		}
+		if status, body := set(dead); status != 200 {
+			t.Fatalf("switching on: %d %s", status, body)
+		}
+		if got := chat(); got != 500 {
+			t.Errorf("with dead workers: %d", got)
+		}
+		if status, body := set("[{kind: worker-ded, workers: [7]}]"); status != 400 || !strings.Contains(body, "worker-ded") {
+			t.Errorf("a bad fault: %d %s", status, body)
+		}
+		if got := chat(); got != 500 {
+			t.Errorf("a bad fault has switched the good ones off: %d", got)
+		}
+		set("[]")
+		if got := chat(); got != 200 {
+			t.Errorf("after switching off: %d", got)
+		}
+
+		write := func(text string) {
+			t.Helper()
+			if err := writeWhole(file, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(faultsEvery)
+		}
+		write(dead)
+		if got := chat(); got != 500 {
+			t.Errorf("the file has not been followed: %d\n%s", got, s.stderr)
+		}
+		write("- {kind: worker-dead, workers: [9]}\n")
+		if !strings.Contains(s.stderr.String(), "worker 9 of 2") {
+			t.Errorf("nothing was said of a bad file\n%s", s.stderr)
+		}
+		if got := chat(); got != 500 {
+			t.Errorf("a bad file has switched the good faults off: %d", got)
+		}
+		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-	}
-	write(dead)
-	until(500)
-	write("- {kind: worker-dead, workers: [9]}\n")
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(s.stderr.String(), "worker 9 of 2"); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("nothing was said of a bad file\n%s", s.stderr)
+		time.Sleep(faultsEvery)
+		if got := chat(); got != 200 {
+			t.Errorf("without the file: %d", got)
 		}
-	}
-	until(500)
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	until(200)
+	})
 }
 
 // A port that is taken is the user's to change, and nothing is left listening.

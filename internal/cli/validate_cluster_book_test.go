@@ -22,11 +22,10 @@ import (
 // loadRecord is the record of a load, as its pod has it: its folder, and the archive.
 func loadRecord(t *testing.T) (dir string, record *spec.RecordedRun, archive []byte) {
 	t.Helper()
-	whole := startValidate(t, "--sim", "small", "--profile", "quick", "-q")
-	if code := whole.ends(t, time.Minute); code != 0 {
-		t.Fatalf("exit code %d\n%s%s", code, &whole.stdout, &whole.stderr)
+	dir, code, said := validated(t, "--sim", "small", "--profile", "quick", "-q")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, said)
 	}
-	dir = filepath.Join(whole.dir, "run")
 	record, err := spec.ReadRun(os.DirFS(dir))
 	if err != nil || len(record.Numbers()) < 2 {
 		t.Fatalf("%v, and episodes %v", err, record.Numbers())

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,17 +22,12 @@ import (
 	"aicr/internal/spec"
 )
 
-// startValidate starts the program in a folder of its own.
-func startValidate(t *testing.T, args ...string) *started {
+// validated validates in this process, and gives the folder of the run.
+func validated(t *testing.T, args ...string) (dir string, code int, said string) {
 	t.Helper()
-	s := &started{dir: t.TempDir()}
-	s.Cmd = exec.Command(program, append([]string{"validate", "--run", "run"}, args...)...)
-	s.Dir, s.Stdout, s.Stderr, s.Env = s.dir, &s.stdout, &s.stderr, programEnv()
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Process.Kill() })
-	return s
+	dir = filepath.Join(t.TempDir(), "run")
+	said, end := runs(t, append([]string{"validate", "--run", dir}, args...)...)
+	return dir, int(end), said
 }
 
 // rejudged is what aicr judge says of a run, and how it ends.
@@ -57,38 +52,114 @@ func readFile(t *testing.T, parts ...string) []byte {
 	return data
 }
 
-// TestAKillLeavesARunThatCanBeJudged kills the program at many moments: what is
-// there is whole, what was whole is there, and what is judged follows from it.
-func TestAKillLeavesARunThatCanBeJudged(t *testing.T) {
-	t.Parallel()
-	const kills = 50
-	args := []string{"--sim", "small", "--profile", "quick", "-q"}
-	begun := time.Now()
-	whole := startValidate(t, args...)
-	if code := whole.ends(t, time.Minute); code != 0 {
-		t.Fatalf("exit code %d\n%s%s", code, &whole.stdout, &whole.stderr)
+// killedAt names the environment variable by which this test's own program is told
+// where to end without a word, and the folder of its run.
+const killedAt = "AICR_TEST_KILLED_AT"
+
+// doomed is a fleet whose validation is killed at some point.
+type doomed struct {
+	*virtualFleet
+	dir, point string
+}
+
+func (d doomed) kill() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // it comes at any moment
+}
+
+func (d doomed) reach(point string) {
+	if d.point == point {
+		d.kill()
 	}
-	took := time.Since(begun)
-	complete := filepath.Join(whole.dir, "run")
+}
+
+func (d doomed) Start(ctx context.Context, tell func(spec.Event) error) (bool, error) {
+	d.reach("start")
+	return d.virtualFleet.Start(ctx, tell)
+}
+
+func (d doomed) Load(ctx context.Context, number int, p spec.OperatingPoint) (*spec.EpisodeRecord, error) {
+	d.reach(fmt.Sprintf("episode %d", number))
+	d.reach(fmt.Sprintf("writing %d", number-1)) // it was written before anybody saw it
+	if d.point == fmt.Sprintf("writing %d", number) {
+		go func() {
+			for {
+				if part, _ := filepath.Glob(filepath.Join(d.dir, ".episode-*")); len(part) > 0 {
+					d.kill()
+				}
+			}
+		}()
+	}
+	return d.virtualFleet.Load(ctx, number, p)
+}
+
+func (d doomed) Write(p []byte) (int, error) {
+	d.reach("print")
+	return len(p), nil
+}
+
+// validateUntilKilled does what such a program is for.
+func validateUntilKilled(t *testing.T, told string) {
+	point, dir, _ := strings.Cut(told, "@")
+	s, err := readScenario("small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet := doomed{&virtualFleet{scenario: s.Scenario, seed: 1}, dir, point}
+	env := testEnv(nil)
+	env.Stdout = fleet
+	a := newApp(env)
+	j := &validateJob{papers: &papers{}, app: a, named: &s, options: &validateOptions{profile: spec.ProfileQuick, format: outputText}}
+	if err := j.makePlan(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	end := func() time.Time { fleet.reach("end"); return simulatedEpoch() }
+	if err := j.carryOut(t.Context(), dir, &reached{Target: fleet, begun: simulatedEpoch(), close: func() {}, end: end}, a.showRun(j.plan)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAKillLeavesARunThatCanBeJudged kills the program at each kind of moment: what is
+// there is whole, what was whole is there, and what is judged follows from it. The
+// proof kills it at random ones.
+func TestAKillLeavesARunThatCanBeJudged(t *testing.T) {
+	if told := os.Getenv(killedAt); told != "" {
+		validateUntilKilled(t, told)
+		return
+	}
+	t.Parallel()
+	complete, code, said := validated(t, "--sim", "small", "--profile", "quick", "-q")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
 	record, err := spec.ReadRun(os.DirFS(complete))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rng := rand.New(rand.NewPCG(1, 2)) // the moments are as random as the machine is
-	found := map[string]int{}
-	for range kills {
-		killed := startValidate(t, args...)
-		time.Sleep(time.Duration(rng.Float64() * float64(took)))
-		_ = killed.Process.Kill() // it may be over already
-		killed.ends(t, time.Minute)
-		found[checkKilled(t, filepath.Join(killed.dir, "run"), complete, len(record.Numbers()))]++
-		if t.Failed() {
-			break
-		}
-	}
-	t.Logf("killed at %v", found)
-	if found["some episodes"] == 0 {
-		t.Errorf("no kill was in the middle of a run: %v", found)
+	all := len(record.Numbers())
+	for point, want := range map[string]string{
+		"start":     "a start",
+		"episode 0": "a start",
+		"episode 1": "some episodes",
+		"writing 1": "some episodes",
+		"episode 2": "some episodes",
+		"writing 2": "some episodes",
+		"end":       "all but the verdict",
+		"print":     "all and the verdict",
+	} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "run")
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestAKillLeavesARunThatCanBeJudged$")
+			cmd.Env = append(os.Environ(), killedAt+"="+point+"@"+dir, "TMPDIR="+t.TempDir())
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Fatalf("it was not killed:\n%s", out)
+			}
+			if got := checkKilled(t, dir, complete, all); got != want {
+				t.Errorf("it was killed after %s, not after %s:\n%s", got, want, out)
+			}
+		})
 	}
 }
 
@@ -140,30 +211,37 @@ func checkKilled(t *testing.T, dir, complete string, all int) string {
 	return "a start"
 }
 
+// interrupter sends an interrupt with the first line that has a text.
+type interrupter struct {
+	keptWriter
+	at      string
+	signals chan os.Signal
+	once    sync.Once
+}
+
+func (i *interrupter) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), i.at) {
+		i.once.Do(func() { i.signals <- os.Interrupt })
+	}
+	return i.keptWriter.Write(p)
+}
+
 // TestAnInterruptIsJudgedByWhatThereIs: the first Ctrl-C ends the run in good order.
 func TestAnInterruptIsJudgedByWhatThereIs(t *testing.T) {
 	t.Parallel()
-	run := startValidate(t, "--sim", "s1", "--profile", "certify")
-	dir := filepath.Join(run.dir, "run")
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(dir, episodesDir, "002")); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no second episode came:\n%s", &run.stderr)
-		}
+	dir := filepath.Join(t.TempDir(), "run")
+	env := testEnv(nil, "validate", "--run", dir, "--sim", "s1", "--profile", "certify")
+	stderr := &interrupter{at: "episode 2 of ", signals: make(chan os.Signal)}
+	var stdout bytes.Buffer
+	env.Stdout, env.Stderr, env.Signals = &stdout, stderr, stderr.signals
+	if code := Run(t.Context(), env); code != int(Interrupted) {
+		t.Errorf("exit code %d, want 130\n%s", code, stderr)
 	}
-	if err := run.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
+	if !strings.HasPrefix(stdout.String(), "INCONCLUSIVE  ") {
+		t.Errorf("standard output:\n%s", &stdout)
 	}
-	if code := run.ends(t, time.Minute); code != int(Interrupted) {
-		t.Errorf("exit code %d, want 130\n%s", code, &run.stderr)
-	}
-	if !strings.HasPrefix(run.stdout.String(), "INCONCLUSIVE  ") {
-		t.Errorf("standard output:\n%s", &run.stdout)
-	}
-	if !strings.Contains(run.stderr.String(), "stopping; interrupt again to exit at once\n") {
-		t.Errorf("standard error:\n%s", &run.stderr)
+	if !strings.Contains(stderr.String(), "stopping; interrupt again to exit at once\n") {
+		t.Errorf("standard error:\n%s", stderr)
 	}
 	if events := readFile(t, dir, eventsFile); !bytes.Contains(events, []byte(`"kind":"interrupt"`)) {
 		t.Errorf("the interrupt is not kept:\n%s", events)
@@ -334,54 +412,52 @@ episode 3 of 5–11: – tokens/s, ttft p50 – p99 –, 0 errors; stability -0.
 	}
 }
 
-// TestAServedFleetIsValidated: over real HTTP a healthy fleet passes, or a machine
-// that was too busy says so of itself; it is never blamed on the fleet.
+// TestAServedFleetIsValidated: over HTTP a healthy fleet passes, and each worker has its
+// name in the record.
 func TestAServedFleetIsValidated(t *testing.T) {
-	t.Parallel()
-	run := startValidate(t, "--sim", "small", "--real-time", "--profile", "smoke", "--episode-duration", "10", "--concurrency-per-gpu", "2", "-o", "json")
-	code := run.ends(t, 3*time.Minute)
-	dir := filepath.Join(run.dir, "run")
-	var v spec.Verdict
-	readJSON(t, filepath.Join(dir, verdictFile), &v)
-	switch {
-	case v.Verdict == spec.Pass && code == 0:
-	case v.Verdict == spec.Invalid && code == int(Unmeasured) && len(v.Findings) > 0 && strings.HasPrefix(v.Findings[0].ID, "client/"):
-		t.Logf("the machine was too busy: %s", v.Reason)
-	default:
-		t.Errorf("exit code %d, %s: %s\n%s", code, v.Verdict, v.Reason, &run.stderr)
-	}
-	if product, _ := rejudged(t, dir); !bytes.Equal(product, run.stdout.Bytes()) || !bytes.Equal(product, readFile(t, dir, verdictFile)) {
-		t.Errorf("judged again:\n%s", cmp.Diff(run.stdout.String(), string(product)))
-	}
-	record, err := spec.ReadRun(os.DirFS(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := record.Episode(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := map[string]bool{}
-	for i := range e.Requests {
-		named[e.Requests[i].Worker] = true
-	}
-	for i := range e.Series {
-		if s := &e.Series[i]; s.Source == spec.SourceWorker {
-			named[s.Name] = true
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		dir := filepath.Join(t.TempDir(), "run")
+		run := startProgram(t, network, "validate", "--run", dir, "--sim", "small", "--real-time", "--profile", "smoke",
+			"--episode-duration", "10", "--concurrency-per-gpu", "2", "-o", "json")
+		code := <-run.code
+		var v spec.Verdict
+		readJSON(t, filepath.Join(dir, verdictFile), &v)
+		if v.Verdict != spec.Pass || code != 0 || len(v.Findings) > 0 {
+			t.Errorf("exit code %d, %s: %s, %v\n%s", code, v.Verdict, v.Reason, v.Findings, &run.stderr)
 		}
-	}
-	if diff := cmp.Diff(map[string]bool{"0": true, "1": true}, named); diff != "" {
-		t.Errorf("the workers' names (-want +got):\n%s", diff)
-	}
+		product, _ := rejudged(t, dir)
+		if out := run.stdout.String(); string(product) != out || !bytes.Equal(product, readFile(t, dir, verdictFile)) {
+			t.Errorf("judged again:\n%s", cmp.Diff(out, string(product)))
+		}
+		record, err := spec.ReadRun(os.DirFS(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := record.Episode(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := map[string]bool{}
+		for i := range e.Requests {
+			named[e.Requests[i].Worker] = true
+		}
+		for i := range e.Series {
+			if s := &e.Series[i]; s.Source == spec.SourceWorker {
+				named[s.Name] = true
+			}
+		}
+		if diff := cmp.Diff(map[string]bool{"0": true, "1": true}, named); diff != "" {
+			t.Errorf("the workers' names (-want +got):\n%s", diff)
+		}
+	})
 }
 
-// A stall that is injected into a served fleet is found over real HTTP, by the real
-// engine and the real observers, and named; a machine that is too busy for that says
-// so, and is never wrong.
+// A stall that is injected into a served fleet is found over HTTP, by the engine and the
+// observers, and named.
 func TestAStallOverHTTPIsNamed(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "stalls.yaml")
-	err := os.WriteFile(file, []byte(`apiVersion: aicr.run/v1alpha1
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		file := filepath.Join(t.TempDir(), "stalls.yaml")
+		err := os.WriteFile(file, []byte(`apiVersion: aicr.run/v1alpha1
 kind: Scenario
 metadata: {name: stalls}
 fleet: {workers: 2, profile: small}
@@ -389,23 +465,21 @@ load: {concurrencyPerGPU: 4, ramp: 1s, episode: 12s, inputTokens: 64, outputToke
 faults:
   - {kind: worker-stall, workers: [1], factor: 1000, at: 4s, lasts: 5s}
 `), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := startValidate(t, "--sim", file, "--real-time", "--profile", "quick", "-o", "json")
-	code := run.ends(t, 5*time.Minute)
-	var v spec.Verdict
-	readJSON(t, filepath.Join(run.dir, "run", verdictFile), &v)
-	switch {
-	case v.Verdict == spec.Invalid && code == int(Unmeasured) && len(v.Findings) > 0 && strings.HasPrefix(v.Findings[0].ID, "client/"):
-		t.Logf("the machine was too busy: %s", v.Reason)
-	case v.Verdict == spec.Fail && code == int(Failed):
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "run")
+		run := startProgram(t, network, "validate", "--run", dir, "--sim", file, "--real-time", "--profile", "quick", "-o", "json")
+		code := <-run.code
+		var v spec.Verdict
+		readJSON(t, filepath.Join(dir, verdictFile), &v)
+		if v.Verdict != spec.Fail || code != int(Failed) {
+			t.Fatalf("exit code %d, %s: %s\n%s", code, v.Verdict, v.Reason, &run.stderr)
+		}
 		if f := v.Findings[0]; f.ID != "worker/stall" || !slices.Equal(f.Workers, []string{"1"}) || len(f.GPUs) != 1 {
 			t.Errorf("found %s of %v on %v: %s", f.ID, f.Workers, f.GPUs, v.Reason)
 		}
-	default:
-		t.Errorf("exit code %d, %s: %s\n%s", code, v.Verdict, v.Reason, &run.stderr)
-	}
+	})
 }
 
 // TestHalfTheLoadIsOfTheFirstEpisodesFleet: what differs between the look at half

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,28 +16,6 @@ import (
 
 	"aicr/internal/spec"
 )
-
-// watched is an aicr watch in this process.
-type watched struct {
-	stdout, stderr keptWriter
-	signals        chan os.Signal
-	code           chan int
-}
-
-func startWatch(t *testing.T, args ...string) *watched {
-	t.Helper()
-	w := &watched{signals: make(chan os.Signal, 1), code: make(chan int, 1)}
-	go func() {
-		w.code <- Run(context.WithoutCancel(t.Context()), Env{Args: append([]string{"watch"}, args...), Stdin: strings.NewReader(""), Stdout: &w.stdout, Stderr: &w.stderr,
-			LookupEnv: func(string) (string, bool) { return "", false }, Now: time.Now, Signals: w.signals})
-	}()
-	return w
-}
-
-func (w *watched) samples(t *testing.T) []spec.Sample {
-	t.Helper()
-	return samplesIn(t, strings.NewReader(w.stdout.String()))
-}
 
 func samplesIn(t *testing.T, r interface{ Read([]byte) (int, error) }) []spec.Sample {
 	t.Helper()
@@ -69,9 +46,11 @@ func keepAsking(t *testing.T, s *served, users int) {
 					return
 				}
 				r.Header.Set("Content-Type", "application/json")
-				if res, err := http.DefaultClient.Do(r); err == nil {
-					_ = res.Body.Close()
+				res, err := s.client.Do(r)
+				if err != nil {
+					return
 				}
+				_ = res.Body.Close()
 			}
 		})
 	}
@@ -79,7 +58,7 @@ func keepAsking(t *testing.T, s *served, users int) {
 }
 
 func (s *served) watchArgs() []string {
-	args := []string{"--url", s.URL, "--gpu-metrics", s.GPUMetrics, "--node-metrics", s.NodeMetrics}
+	args := []string{"watch", "--url", s.URL, "--gpu-metrics", s.GPUMetrics, "--node-metrics", s.NodeMetrics}
 	for _, w := range s.Workers {
 		args = append(args, "--worker-metrics", w.Metrics)
 	}
@@ -89,202 +68,205 @@ func (s *served) watchArgs() []string {
 // Everything that a served fleet tells is in the stream and in the record, by
 // its kind and its name.
 func TestWatchSeesAWholeFleet(t *testing.T) {
-	s := simServe(t, "small", "--listen", "127.0.0.1:0")
-	keepAsking(t, s, 8)
-	dir := filepath.Join(t.TempDir(), "seen")
-	w := startWatch(t, append(s.watchArgs(), "--interval", "0.25", "--duration", "4", "-o", "jsonl", "--record", dir)...)
-	if code := <-w.code; code != 0 {
-		t.Fatalf("exit code %d\n%s", code, &w.stderr)
-	}
-	streamed := w.samples(t)
-	seen := map[string]int{}
-	tokens := map[string][2]float64{}
-	for _, x := range streamed {
-		if x.Gap != "" {
-			t.Logf("%s %s: %s", x.Source, x.Name, x.Gap) // a busy machine may be late
-			continue
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		dir := filepath.Join(t.TempDir(), "seen")
+		s := simServe(t, network, "small", "--listen", "127.0.0.1:0")
+		keepAsking(t, s, 8)
+		w := startProgram(t, network, append(s.watchArgs(), "--interval", "0.25", "--duration", "4", "-o", "jsonl", "--record", dir)...)
+		if code := <-w.code; code != 0 {
+			t.Fatalf("exit code %d\n%s", code, &w.stderr)
 		}
-		seen[x.Source+" "+x.Name]++
-		if x.Took <= 0 || x.T <= 0 {
-			t.Errorf("%+v has no time", x)
-		}
-		if x.Worker != nil && x.Worker.Generated != nil {
-			first, ok := tokens[x.Name]
-			if !ok {
-				first[0] = *x.Worker.Generated
+		streamed := samplesIn(t, strings.NewReader(w.stdout.String()))
+		seen := map[string]int{}
+		tokens := map[string][2]float64{}
+		for _, x := range streamed {
+			if x.Gap != "" {
+				t.Errorf("%s %s: %s", x.Source, x.Name, x.Gap)
 			}
-			first[1] = *x.Worker.Generated
-			tokens[x.Name] = first
+			seen[x.Source+" "+x.Name]++
+			if x.T <= 0 {
+				t.Errorf("%+v has no time", x)
+			}
+			if x.Worker != nil && x.Worker.Generated != nil {
+				first, ok := tokens[x.Name]
+				if !ok {
+					first[0] = *x.Worker.Generated
+				}
+				first[1] = *x.Worker.Generated
+				tokens[x.Name] = first
+			}
 		}
-	}
-	want := []string{"worker " + s.Workers[0].ID, "worker " + s.Workers[1].ID, "node node-0", "frontend " + strings.TrimPrefix(s.URL, "http://")}
-	for _, name := range want {
-		if seen[name] < 5 {
-			t.Errorf("%d samples of %s in 4 s at 4 Hz; seen %v", seen[name], name, seen)
+		want := []string{"worker " + s.Workers[0].ID, "worker " + s.Workers[1].ID, "node node-0", "frontend " + strings.TrimPrefix(s.URL, "http://")}
+		for _, name := range want {
+			if seen[name] < 15 || seen[name] > 17 {
+				t.Errorf("%d samples of %s in 4 s at 4 Hz; seen %v", seen[name], name, seen)
+			}
 		}
-	}
-	for name, n := range tokens {
-		if n[1] <= n[0] {
-			t.Errorf("worker %s made no token: %v", name, n)
+		for name, n := range tokens {
+			if n[1] <= n[0] {
+				t.Errorf("worker %s made no token: %v", name, n)
+			}
 		}
-	}
-	f, err := os.Open(filepath.Join(dir, "series.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if kept := samplesIn(t, f); len(kept) != len(streamed) {
-		t.Errorf("%d samples are recorded, %d were printed", len(kept), len(streamed))
-	}
-	var run spec.Run
-	readJSON(t, filepath.Join(dir, "run.json"), &run)
-	if run.Schema != spec.RunSchema || run.Start == "" || run.End == "" || run.Target.URL != s.URL || !strings.Contains(run.Command, "--worker-metrics="+s.Workers[1].Metrics) {
-		t.Errorf("%+v", run)
-	}
+		if kept := samplesIn(t, bytes.NewReader(readFile(t, dir, "series.jsonl"))); len(kept) != len(streamed) {
+			t.Errorf("%d samples are recorded, %d were printed", len(kept), len(streamed))
+		}
+		var run spec.Run
+		readJSON(t, filepath.Join(dir, "run.json"), &run)
+		if run.Schema != spec.RunSchema || run.Start == "" || run.End == "" || run.Target.URL != s.URL || !strings.Contains(run.Command, "--worker-metrics="+s.Workers[1].Metrics) {
+			t.Errorf("%+v", run)
+		}
+	})
 }
 
 // What goes wrong is told in words, with the worker's name, and again when it is
 // over; the summary at the end begins with it.
 func TestWatchSaysWhatIsOff(t *testing.T) {
-	s := simServe(t, "small", "--listen", "127.0.0.1:0")
-	keepAsking(t, s, 16)
-	dir := filepath.Join(t.TempDir(), "seen")
-	w := startWatch(t, append(s.watchArgs(), "--record", dir)...)
-	time.Sleep(4 * time.Second)
-	if status, body := ask(t, "POST", s.Faults, s.FaultsToken, "[{kind: worker-wedge, workers: [1]}]"); status != 200 && status != 204 {
-		t.Fatalf("%d %s", status, body)
-	}
-	at := strings.TrimSuffix(strings.TrimPrefix(s.Workers[1].Metrics, "http://"), "/metrics")
-	said := func() bool { return strings.Contains(w.stderr.String(), "worker/stall") }
-	for deadline := time.Now().Add(30 * time.Second); !said() && time.Now().Before(deadline); {
-		time.Sleep(50 * time.Millisecond)
-	}
-	w.signals <- os.Interrupt
-	if code := <-w.code; code != int(Interrupted) {
-		t.Errorf("exit code %d", code)
-	}
-	if out := w.stdout.String(); !said() || !strings.HasPrefix(out, "OFF  ") || !strings.Contains(out, at) || !strings.Contains(out, "worker/stall") {
-		t.Errorf("it was said:\n%s\nand printed:\n%s", &w.stderr, out)
-	}
-	events, err := os.ReadFile(filepath.Join(dir, "events.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Contains(events, []byte(`"kind":"symptom"`)) || !bytes.Contains(events, []byte(s.Workers[1].ID)) {
-		t.Errorf("events:\n%s", events)
-	}
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		dir := filepath.Join(t.TempDir(), "seen")
+		s := simServe(t, network, "small", "--listen", "127.0.0.1:0")
+		keepAsking(t, s, 16)
+		w := startProgram(t, network, append(s.watchArgs(), "--record", dir)...)
+		time.Sleep(4 * time.Second)
+		if status, body := s.ask(t, "POST", s.Faults, s.FaultsToken, "[{kind: worker-wedge, workers: [1]}]"); status != 200 && status != 204 {
+			t.Fatalf("%d %s", status, body)
+		}
+		said := func() bool { return strings.Contains(w.stderr.String(), "worker/stall") }
+		begun := time.Now()
+		until(t, "word of the stall", said)
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("it was said after %s", took)
+		}
+		w.signals <- os.Interrupt
+		if code := <-w.code; code != int(Interrupted) {
+			t.Errorf("exit code %d", code)
+		}
+		at := strings.TrimSuffix(strings.TrimPrefix(s.Workers[1].Metrics, "http://"), "/metrics")
+		if out := w.stdout.String(); !strings.HasPrefix(out, "OFF  ") || !strings.Contains(out, at) || !strings.Contains(out, "worker/stall") {
+			t.Errorf("it was said:\n%s\nand printed:\n%s", &w.stderr, out)
+		}
+		events := readFile(t, dir, "events.jsonl")
+		if !bytes.Contains(events, []byte(`"kind":"symptom"`)) || !bytes.Contains(events, []byte(s.Workers[1].ID)) {
+			t.Errorf("events:\n%s", events)
+		}
+	})
 }
 
 func TestWatchFollowsAListOfWorkers(t *testing.T) {
-	s := simServe(t, "small", "--listen", "127.0.0.1:0")
-	list := filepath.Join(t.TempDir(), "workers.txt")
-	write := func(text string) {
-		if err := os.WriteFile(list+".new", []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(list+".new", list); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("# none yet\n")
-	w := startWatch(t, "--worker-metrics", list, "--interval", "0.2", "-o", "jsonl")
-	await := func(what string) {
-		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(w.stdout.String()+w.stderr.String(), what); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("no %q in\n%s\n%s", what, &w.stdout, &w.stderr)
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		list := filepath.Join(t.TempDir(), "workers.txt")
+		s := simServe(t, network, "small", "--listen", "127.0.0.1:0")
+		write := func(text string) {
+			if err := os.WriteFile(list+".new", []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(list+".new", list); err != nil {
+				t.Fatal(err)
 			}
 		}
-	}
-	write(s.Workers[0].Metrics + " name=left\n")
-	await(`"name":"left"`)
-	write("not a URL\n")
-	await("left as they were")
-	write(`[{"targets":["` + strings.TrimSuffix(strings.TrimPrefix(s.Workers[1].Metrics, "http://"), "/metrics") + `"],"labels":{"name":"right","pod":"p"}}]`)
-	await(`"name":"right"`)
-	await(`"pod":"p"`)
-	w.signals <- os.Interrupt
-	if code := <-w.code; code != int(Interrupted) {
-		t.Errorf("exit code %d", code)
-	}
+		write("# none yet\n")
+		w := startProgram(t, network, "watch", "--worker-metrics", list, "--interval", "0.2", "-o", "jsonl")
+		await := func(what string) {
+			t.Helper()
+			time.Sleep(time.Second)
+			if !strings.Contains(w.stdout.String()+w.stderr.String(), what) {
+				t.Errorf("no %q in\n%s\n%s", what, &w.stdout, &w.stderr)
+			}
+		}
+		time.Sleep(time.Second)
+		write(s.Workers[0].Metrics + " name=left\n")
+		await(`"name":"left"`)
+		write("not a URL\n")
+		await("left as they were")
+		write(`[{"targets":["` + strings.TrimSuffix(strings.TrimPrefix(s.Workers[1].Metrics, "http://"), "/metrics") + `"],"labels":{"name":"right","pod":"p"}}]`)
+		await(`"name":"right"`)
+		await(`"pod":"p"`)
+		w.signals <- os.Interrupt
+		if code := <-w.code; code != int(Interrupted) {
+			t.Errorf("exit code %d", code)
+		}
+	})
 }
 
 func TestWatchOfNobodyIsNotMeasured(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	w := startWatch(t, "--worker-metrics", gone.URL, "--interval", "0.1", "--duration", "0.5")
-	if code := <-w.code; code != int(Unmeasured) {
-		t.Errorf("exit code %d, want 3", code)
-	}
-	if !strings.HasPrefix(w.stdout.String(), "NOT MEASURED") || !strings.Contains(w.stderr.String(), "connection refused") {
-		t.Errorf("printed:\n%s\nsaid:\n%s", &w.stdout, &w.stderr)
-	}
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		w := startProgram(t, network, "watch", "--worker-metrics", "http://127.0.0.1:1", "--interval", "0.1", "--duration", "0.5")
+		if code := <-w.code; code != int(Unmeasured) {
+			t.Errorf("exit code %d, want 3", code)
+		}
+		if !strings.HasPrefix(w.stdout.String(), "NOT MEASURED") || !strings.Contains(w.stderr.String(), "connection refused") {
+			t.Errorf("printed:\n%s\nsaid:\n%s", &w.stdout, &w.stderr)
+		}
+	})
 }
 
 // An endpoint without a metrics page is no broken frontend.
 func TestWatchLeavesOutAPageThatTheEndpointDoesNotHave(t *testing.T) {
-	bare := httptest.NewServer(http.NotFoundHandler())
-	defer bare.Close()
-	w := startWatch(t, "--url", bare.URL+"/v1", "--node-metrics", "local", "--interval", "0.2", "--duration", "1", "-o", "jsonl")
-	if code := <-w.code; code != 0 {
-		t.Errorf("exit code %d\n%s", code, &w.stderr)
-	}
-	if !strings.Contains(w.stderr.String(), "has no metrics page of its own") || strings.Contains(w.stdout.String(), `"source":"frontend"`) {
-		t.Errorf("said:\n%s\nprinted:\n%s", &w.stderr, &w.stdout)
-	}
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		bare := network.serve(t, http.NotFoundHandler())
+		w := startProgram(t, network, "watch", "--url", bare+"/v1", "--node-metrics", "local", "--interval", "0.2", "--duration", "1", "-o", "jsonl")
+		if code := <-w.code; code != 0 {
+			t.Errorf("exit code %d\n%s", code, &w.stderr)
+		}
+		if !strings.Contains(w.stderr.String(), "has no metrics page of its own") || strings.Contains(w.stdout.String(), `"source":"frontend"`) {
+			t.Errorf("said:\n%s\nprinted:\n%s", &w.stderr, &w.stdout)
+		}
+	})
 }
 
 func TestWatchReadsALogFromAPipe(t *testing.T) {
-	env := Env{Args: []string{"watch", "--log", "-", "--interval", "0.5", "-o", "jsonl"}, // it ends with its input
-		Stdin: strings.NewReader("thread 'tokio-runtime-worker' panicked at src/x.rs:1:2\n" +
-			"Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 2 reqs, Waiting: 5 reqs, GPU KV cache usage: 64.0%, Prefix cache hit rate: 0.0%\n"),
-		LookupEnv: func(string) (string, bool) { return "", false }, Now: time.Now}
-	var out, said keptWriter
-	env.Stdout, env.Stderr = &out, &said
-	if code := Run(t.Context(), env); code != 0 {
-		t.Errorf("exit code %d\n%s", code, &said)
-	}
-	for _, want := range []string{`"kind":"log"`, "panicked at", `"running":2,"waiting":5`, `"kv_usage":0.64`} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %s in\n%s", want, &out)
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		log := "thread 'tokio-runtime-worker' panicked at src/x.rs:1:2\n" +
+			"Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 2 reqs, Waiting: 5 reqs, GPU KV cache usage: 64.0%, Prefix cache hit rate: 0.0%\n"
+		code, out, said := watchOnce(t, network, log, "--log", "-", "-o", "jsonl") // it ends with its input
+		if code != 0 {
+			t.Errorf("exit code %d\n%s", code, said)
 		}
-	}
+		for _, want := range []string{`"kind":"log"`, "panicked at", `"running":2,"waiting":5`, `"kv_usage":0.64`} {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %s in\n%s", want, out)
+			}
+		}
+	})
 }
 
 func TestWatchRefusesAFolderThatIsThere(t *testing.T) {
-	w := startWatch(t, "--node-metrics", "local", "--record", t.TempDir())
+	w := startProgram(t, Network{}, "watch", "--node-metrics", "local", "--record", t.TempDir())
 	if code := <-w.code; code != int(Misused) || !strings.Contains(w.stderr.String(), "is there already") {
 		t.Errorf("exit code %d\n%s", code, &w.stderr)
 	}
 }
 
-// watchOnce runs aicr watch to its end in this process.
-func watchOnce(t *testing.T, stdin string, args ...string) (code int, out, said string) {
+// watchOnce runs aicr watch to its end.
+func watchOnce(t *testing.T, network Network, stdin string, args ...string) (code int, out, said string) {
 	t.Helper()
+	env := testEnv(nil, append([]string{"watch", "--interval", "0.2"}, args...)...)
 	var stdout, stderr keptWriter
-	code = Run(t.Context(), Env{Args: append([]string{"watch", "--interval", "0.2"}, args...), Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr,
-		LookupEnv: func(string) (string, bool) { return "", false }, Now: time.Now})
+	env.Stdin, env.Stdout, env.Stderr, env.Network = strings.NewReader(stdin), &stdout, &stderr, network
+	code = Run(t.Context(), env)
 	return code, stdout.String(), stderr.String()
 }
 
-func metricsPage(t *testing.T, status int, text string) string {
+// pageTakes is how long a page takes to answer.
+const pageTakes = 10 * time.Millisecond
+
+// metricsPage serves one page, and gives the URL of its server.
+func metricsPage(t *testing.T, network Network, status int, text string) string {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return network.serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/metrics") {
 			http.NotFound(w, r)
 			return
 		}
+		time.Sleep(pageTakes)
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(text))
 	}))
-	t.Cleanup(s.Close)
-	return s.URL
 }
 
 const idleWorker = "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\nvllm:generation_tokens_total 5\n"
 
 func TestTheFirstWordOfAnObservation(t *testing.T) {
-	fine, gone := metricsPage(t, 200, idleWorker), metricsPage(t, 500, "")
+	const fine, gone = "http://127.0.0.1:40001", "http://127.0.0.1:40002" // the first that the network gives
 	for _, tc := range []struct {
 		rule, stdin string
 		args        []string
@@ -300,70 +282,84 @@ func TestTheFirstWordOfAnObservation(t *testing.T) {
 		{"a log says nothing", "hello\n", []string{"--log", "-"}, 0, "QUIET  nothing was off", ""},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			code, out, said := watchOnce(t, tc.stdin, tc.args...)
-			if code != tc.code || !strings.HasPrefix(out, tc.first) || !strings.Contains(out, tc.also) {
-				t.Errorf("exit code %d, want %d; printed:\n%s\nsaid:\n%s", code, tc.code, out, said)
-			}
+			inVirtualTime(t, func(t *testing.T, network Network) {
+				if metricsPage(t, network, 200, idleWorker) != fine || metricsPage(t, network, 500, "") != gone {
+					t.Fatal("the pages are served elsewhere")
+				}
+				code, out, said := watchOnce(t, network, tc.stdin, tc.args...)
+				if code != tc.code || !strings.HasPrefix(out, tc.first) || !strings.Contains(out, tc.also) {
+					t.Errorf("exit code %d, want %d; printed:\n%s\nsaid:\n%s", code, tc.code, out, said)
+				}
+			})
 		})
 	}
 }
 
 func TestAnEndpointThatIsAWorkerIsWatchedAsOne(t *testing.T) {
-	code, out, said := watchOnce(t, "", "--url", metricsPage(t, 200, idleWorker)+"/behind/v1/", "--duration", "1", "-o", "jsonl")
-	if code != 0 || !strings.Contains(said, "is a worker itself") || !strings.Contains(out, `"source":"worker"`) {
-		t.Errorf("exit code %d; said:\n%s\nprinted:\n%s", code, said, out)
-	}
-	dir := filepath.Join(t.TempDir(), "seen")
-	code, _, said = watchOnce(t, "", "--url", metricsPage(t, 404, ""), "--duration", "1", "--record", dir)
-	if code != int(Misused) || !strings.Contains(said, "there is nothing to watch") {
-		t.Errorf("exit code %d; said:\n%s", code, said)
-	}
-	if _, err := os.Stat(dir); err == nil {
-		t.Error("a folder was made for nothing")
-	}
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		code, out, said := watchOnce(t, network, "", "--url", metricsPage(t, network, 200, idleWorker)+"/behind/v1/", "--duration", "1", "-o", "jsonl")
+		if code != 0 || !strings.Contains(said, "is a worker itself") || !strings.Contains(out, `"source":"worker"`) {
+			t.Errorf("exit code %d; said:\n%s\nprinted:\n%s", code, said, out)
+		}
+		dir := filepath.Join(t.TempDir(), "seen")
+		code, _, said = watchOnce(t, network, "", "--url", metricsPage(t, network, 404, ""), "--duration", "1", "--record", dir)
+		if code != int(Misused) || !strings.Contains(said, "there is nothing to watch") {
+			t.Errorf("exit code %d; said:\n%s", code, said)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Error("a folder was made for nothing")
+		}
+	})
 }
 
 func TestAPageIsNamedByHostAndPort(t *testing.T) {
-	code, out, said := watchOnce(t, "", "--worker-metrics", strings.TrimPrefix(metricsPage(t, 200, idleWorker), "http://"), "--duration", "1", "-o", "jsonl")
-	if code != 0 || !strings.Contains(out, `"running":0`) {
-		t.Errorf("exit code %d; said:\n%s\nprinted:\n%s", code, said, out)
-	}
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		page := strings.TrimPrefix(metricsPage(t, network, 200, idleWorker), "http://")
+		code, out, said := watchOnce(t, network, "", "--worker-metrics", page, "--duration", "1", "-o", "jsonl")
+		if code != 0 || !strings.Contains(out, `"running":0`) {
+			t.Errorf("exit code %d; said:\n%s\nprinted:\n%s", code, said, out)
+		}
+		for _, x := range samplesIn(t, strings.NewReader(out)) {
+			if x.Took != int64(pageTakes) {
+				t.Errorf("%+v took another time than %s", x, pageTakes)
+			}
+		}
+	})
 }
 
 // A reader who stops reading stops neither the record nor the end.
 func TestNobodyReadsTheStream(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "seen")
-	blocked, release := io.Pipe()
-	defer blocked.Close()
-	var stderr keptWriter
-	signals := make(chan os.Signal, 1)
-	code := make(chan int, 1)
-	go func() {
-		code <- Run(t.Context(), Env{Args: []string{"watch", "--worker-metrics", metricsPage(t, 200, idleWorker), "--interval", "0.1", "-o", "jsonl", "--record", dir},
-			Stdout: release, Stderr: &stderr, LookupEnv: func(string) (string, bool) { return "", false }, Now: time.Now, Signals: signals})
-	}()
-	recorded := func() int {
-		text, _ := os.ReadFile(filepath.Join(dir, "series.jsonl"))
-		return bytes.Count(text, []byte("\n"))
-	}
-	for deadline := time.Now().Add(20 * time.Second); recorded() < 10; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d samples are recorded\n%s", recorded(), &stderr)
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		dir := filepath.Join(t.TempDir(), "seen")
+		page := metricsPage(t, network, 200, idleWorker)
+		blocked, release := io.Pipe()
+		defer blocked.Close()
+		env := testEnv(nil, "watch", "--worker-metrics", page, "--interval", "0.1", "-o", "jsonl", "--record", dir)
+		stderr, signals, code := &keptWriter{}, make(chan os.Signal, 1), make(chan int, 1)
+		env.Stdout, env.Stderr, env.Signals, env.Network = release, stderr, signals, network
+		go func() { code <- Run(t.Context(), env) }()
+		time.Sleep(2 * time.Second)
+		if n := bytes.Count(readFile(t, dir, "series.jsonl"), []byte("\n")); n < 18 {
+			t.Errorf("%d samples are recorded in 2 s at 10 Hz\n%s", n, stderr)
 		}
-	}
-	signals <- os.Interrupt
-	if got := <-code; got != int(Interrupted) {
-		t.Errorf("exit code %d", got)
-	}
-	var run spec.Run
-	readJSON(t, filepath.Join(dir, "run.json"), &run)
-	if run.End == "" || !strings.Contains(stderr.String(), "lost") {
-		t.Errorf("%+v\n%s", run, &stderr)
-	}
+		signals <- os.Interrupt
+		if got := <-code; got != int(Interrupted) {
+			t.Errorf("exit code %d", got)
+		}
+		var run spec.Run
+		readJSON(t, filepath.Join(dir, "run.json"), &run)
+		if run.End == "" || !strings.Contains(stderr.String(), "lost") {
+			t.Errorf("%+v\n%s", run, stderr)
+		}
+	})
 }
 
 // What is written before and after a log is rotated is read, from both files.
 func TestALogIsFollowedThroughItsRotation(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, _ Network) { followsRotation(t) })
+}
+
+func followsRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "server.log")
 	old, err := os.Create(path)
 	if err != nil {
@@ -373,13 +369,15 @@ func TestALogIsFollowedThroughItsRotation(t *testing.T) {
 	if _, err := old.WriteString("before\n"); err != nil {
 		t.Fatal(err)
 	}
-	r, err := openTail(t.Context(), path)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	r, err := openTail(ctx, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
 	lines := make(chan string)
 	go func() {
+		defer r.Close()
 		for all := bufio.NewScanner(r); all.Scan(); {
 			lines <- all.Text()
 		}

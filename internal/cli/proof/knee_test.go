@@ -1,19 +1,16 @@
-//go:build !race
-
-// Millions of simulated requests one after the other: the race detector has nothing to
-// find in them and takes minutes for it. `make proof` runs this.
-
-package cli
+package proof
 
 import (
 	"flag"
+	"fmt"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
-	"aicr/internal/checks"
 	"aicr/internal/judge"
 	"aicr/internal/sim"
+	"aicr/internal/sim/scenarios"
 	"aicr/internal/spec"
 	"aicr/internal/stats"
 )
@@ -37,61 +34,74 @@ func TestTheKneeIsTheModels(t *testing.T) {
 		{name: "small", scenario: "small"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s, err := readScenario(test.scenario)
+			named, ok := scenarios.Find(test.scenario)
+			if !ok {
+				t.Fatalf("no scenario %s", test.scenario)
+			}
+			text := string(named.Data)
+			if test.sequences > 0 {
+				text += fmt.Sprintf("fleet: {maxSequences: %d}\n", test.sequences)
+			}
+			s, err := spec.DecodeScenario([]byte(text))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if test.sequences > 0 {
-				s.Fleet.MaxSequences = test.sequences
-			}
+			file := write(t, "fleet.yaml", text)
 			gpus := float64(s.Fleet.Workers)
-			model := &modelCurve{t: t, scenario: sim.Healthy(s.Scenario), known: map[int]float64{}}
+			model := &modelCurve{t: t, scenario: sim.Healthy(s), known: map[int]float64{}}
 			truth := model.knee(0.55)
-			t.Logf("the model's knee: %.0f in flight a GPU; Kneedle up to 1.5 times that: %.0f", truth, model.kneedle(1.5*truth))
+			t.Logf("the model's knee: %.0f in flight a GPU; Kneedle up to 1.5 times that: %.0f",
+				truth, model.kneedle(1.5*truth))
 			for seed := uint64(1); seed <= uint64(*kneeSeeds); seed++ {
-				found := sweptKnee(t, s.Scenario, seed)
+				found := sweptKnee(t, file, seed)
 				k := found.Knee
 				if !k.Found {
 					t.Errorf("seed %d: %s; %s", seed, k.Reason, found.Ended)
 					continue
 				}
 				at := k.InFlight / gpus
-				t.Logf("seed %d: %.0f a GPU (%+.1f %%), interval ± %.0f %%, %d levels in %v; %s; %s", seed, at, 100*(at/truth-1), 100*k.Half(),
-					len(found.Levels), found.Took.Round(time.Second), k.Opinions[0].Text, k.Opinions[1].Text)
+				t.Logf("seed %d: %.0f a GPU (%+.1f %%), interval ± %.0f %%, %d levels in %.0f s; %s; %s", seed, at,
+					100*(at/truth-1), 100*k.Half(), len(found.Levels), found.TookS, k.Opinions[0].Text, k.Opinions[1].Text)
 				if math.Abs(at/truth-1) > within {
 					t.Errorf("seed %d: the knee is at %.0f a GPU, the model's at %.0f", seed, at, truth)
 				}
-				if below := float64(found.Proposal.PerGPU); below >= truth || model.elasticity(found.Proposal.PerGPU/2*2) < 0.55 {
-					t.Errorf("seed %d: %.0f a GPU is proposed, and the model's knee is at %.0f", seed, below, truth)
+				below := found.Proposal.PerGPU
+				if float64(below) >= truth || model.elasticity(below/2*2) < 0.55 {
+					t.Errorf("seed %d: %d a GPU are proposed, and the model's knee is at %.0f", seed, below, truth)
 				}
 				// What is 15 % off is seen: the same levels, asked for another elasticity.
 				other, _ := spec.DefaultThresholds(spec.ProfileStandard)
 				other.Elasticity = 0.70
-				if k := judge.FindKnee(found.Levels, &other); test.smooth && math.Abs(k.InFlight/gpus/truth-1) <= within {
-					t.Errorf("seed %d: an elasticity of 0.70 gives the same knee, %.0f a GPU: this proves nothing", seed, k.InFlight/gpus)
+				at = judge.FindKnee(found.Levels, &other).InFlight / gpus
+				if test.smooth && math.Abs(at/truth-1) <= within {
+					t.Errorf("seed %d: an elasticity of 0.70 gives the same knee, %.0f a GPU: this proves nothing", seed, at)
 				}
 			}
 		})
 	}
 }
 
-func sweptKnee(t *testing.T, s *spec.Scenario, seed uint64) *checks.KneeFound {
+// sweep is what of the program's product is looked at.
+type sweep struct {
+	TookS    float64             `json:"took_s"`
+	Ended    string              `json:"ended"`
+	Knee     *judge.Knee         `json:"knee"`
+	Proposal *judge.KneeProposal `json:"proposal"`
+	Levels   []judge.KneeLevel   `json:"levels"`
+}
+
+func sweptKnee(t *testing.T, file string, seed uint64) *sweep {
 	t.Helper()
-	thresholds, _ := spec.DefaultThresholds(spec.ProfileStandard)
-	found, err := checks.FindKnee(t.Context(), &checks.KneePlan{Thresholds: thresholds, First: 8, Most: 1024, LevelS: 10, ReferenceS: 20, Budget: 10 * time.Minute,
-		Point: spec.OperatingPoint{Workers: s.Fleet.Workers, RampS: 2, InputTokens: s.Load.InputTokens, OutputTokens: s.Load.OutputTokens, Prompts: "unique", SentinelRate: 10}, OwnSentinel: true},
-		&virtualFleet{scenario: s, seed: seed}, noKneeFollower{})
-	if err != nil {
-		t.Fatal(err)
+	stdout, stderr, _ := aicr(t, "knee", "--sim", file, "--seed", strconv.FormatUint(seed, 10), "--first-per-gpu=8",
+		"--max-per-gpu=1024", "--level-duration=10s", "--reference-duration=20s", "--budget=10m", "--ramp=2s",
+		"--sentinel-rate=10", "-o", "json")
+	found := &sweep{}
+	decode(t, []byte(stdout), found)
+	if found.Knee == nil {
+		t.Fatalf("no knee: %s", stderr)
 	}
 	return found
 }
-
-// noKneeFollower is nobody who follows.
-type noKneeFollower struct{}
-
-func (noKneeFollower) Loading(string, int, float64)                  {}
-func (noKneeFollower) Measured(string, judge.KneeLevel, *judge.Knee) {}
 
 // modelCurve is the throughput of a fleet without jitter, level by level.
 type modelCurve struct {
