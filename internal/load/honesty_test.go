@@ -228,7 +228,9 @@ func TestFailuresLeaveTheOthersFiguresAlone(t *testing.T) {
 	figures := func(t *testing.T, s truth.Script, check func(*load.Log)) map[int64][]int64 {
 		all := map[int64][]int64{}
 		inVirtualTime(t, s, func(t *testing.T, _ *truth.Handler, target *load.Target) {
-			res := mustRun(t, planTo(t, target, load.Schedule{Rate: 1000. / 7, Count: requests}, tokens))
+			p := planTo(t, target, load.Schedule{Rate: 1000. / 7, Count: requests}, tokens)
+			p.Timeout = 10 * time.Second
+			res := mustRun(t, p)
 			check(res.Log)
 			for r := range res.Log.All() {
 				if !r.OK() {
