@@ -58,7 +58,8 @@ func TestALongIntervalIsNoFault(t *testing.T) {
 					}
 					for _, m := range looks {
 						for _, s := range m.picture.Symptoms {
-							t.Errorf("seed %d, every %d s, second %.1f: %s %s: %s", seed+1, period/second, m.s, s.Severity, s.Finding, s.Words)
+							t.Errorf("seed %d, every %d s, second %.1f: %s %s: %s",
+								seed+1, period/second, m.s, s.Severity, s.Finding, s.Words)
 						}
 					}
 				}

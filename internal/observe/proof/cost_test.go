@@ -141,9 +141,11 @@ func TestAFleetIsObservedForATwentiethOfACore(t *testing.T) {
 	busy.Measure(t, func() (tooBusy string) {
 		records++
 		idle := idleShare(t)
-		r := watched(t, program, filepath.Join(dir, fmt.Sprint("record", records)), "--worker-metrics", list, "--gpu-metrics", urls[workers])
+		r := watched(t, program, filepath.Join(dir, fmt.Sprint("record", records)),
+			"--worker-metrics", list, "--gpu-metrics", urls[workers])
 		idled := idle()
-		t.Logf("%d workers and %d GPUs at 1 Hz: %.2f %% of a core, %.1f MB at most, %d samples, %d gaps; the machine was idle for %.0f %%",
+		t.Logf("%d workers and %d GPUs at 1 Hz: %.2f %% of a core, %.1f MB at most, %d samples, %d gaps; "+
+			"the machine was idle for %.0f %%",
 			workers, gpus, 100*r.share, float64(r.memory)/(1<<20), r.samples, r.gaps, 100*idled)
 		if r.memory > mostMemory {
 			t.Errorf("%d MB, at most %d MB is promised", r.memory>>20, mostMemory>>20)
