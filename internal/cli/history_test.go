@@ -187,39 +187,42 @@ func TestWhatOthersAddedDuringTheRunIsCompared(t *testing.T) {
 
 // Half a line of somebody who still writes is not what a crash has left.
 func TestWhoeverWritesIsWaitedFor(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "history.jsonl")
-	h, _ := keepHistory(t, path)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lock(f, true); err != nil {
-		t.Fatal(err)
-	}
-	line := pastLine(t, "b", 2)
-	if _, err := f.WriteString(line[:60]); err != nil {
-		t.Fatal(err)
-	}
-	added := make(chan error, 1)
-	go func() {
-		_, err := h.add(pastRun("a", 1))
-		added <- err
-	}()
-	select {
-	case err := <-added:
-		t.Fatalf("added while another wrote: %v", err)
-	case <-time.After(5 * lockPause):
-	}
-	if _, err := f.WriteString(line[60:]); err != nil {
-		t.Fatal(err)
-	}
-	f.Close()
-	if err := <-added; err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(runsIn(t, path), " "); got != "b a" {
-		t.Error(got)
-	}
+	inVirtualTime(t, func(t *testing.T, _ Network) {
+		path := filepath.Join(t.TempDir(), "history.jsonl")
+		h, _ := keepHistory(t, path)
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lock(f, true); err != nil {
+			t.Fatal(err)
+		}
+		line := pastLine(t, "b", 2)
+		if _, err := f.WriteString(line[:60]); err != nil {
+			t.Fatal(err)
+		}
+		added := make(chan error, 1)
+		go func() {
+			_, err := h.add(pastRun("a", 1))
+			added <- err
+		}()
+		time.Sleep(100 * lockPause)
+		select {
+		case err := <-added:
+			t.Fatalf("added while another wrote: %v", err)
+		default:
+		}
+		if _, err := f.WriteString(line[60:]); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		if err := <-added; err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(runsIn(t, path), " "); got != "b a" {
+			t.Error(got)
+		}
+	})
 }
 
 // historyWriter names the environment variables by which this test's own program
@@ -233,7 +236,7 @@ func writeHistories(t *testing.T, path, test string, writers, runs int) []*exec.
 	var all []*exec.Cmd
 	for i := range writers {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+test+"$")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d", historyWriter, path, i, runs))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d", historyWriter, path, i, runs), "TMPDIR="+t.TempDir())
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

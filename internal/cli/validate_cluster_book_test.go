@@ -22,7 +22,7 @@ import (
 // loadRecord is the record of a load, as its pod has it: its folder, and the archive.
 func loadRecord(t *testing.T) (dir string, record *spec.RecordedRun, archive []byte) {
 	t.Helper()
-	dir, code, said := validated(t, "--sim", "small", "--profile", "quick", "-q")
+	dir, code, said := validated(t, "--sim", "small", "--profile", "smoke", "-q")
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
