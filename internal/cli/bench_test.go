@@ -376,6 +376,7 @@ func TestPageShowsWhatTheProgramDoes(t *testing.T) {
 // typed gives what a shell prints of a command, and its exit code.
 func typed(t *testing.T, command string) (string, int) {
 	t.Helper()
+	t.Parallel()
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir, cmd.Env = t.TempDir(), programEnv()
 	out, err := cmd.CombinedOutput()

@@ -138,7 +138,11 @@ func newJobWorld(t *testing.T, network Network, servers *jobServers, change func
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet := sim.NewLive(s, 1, 1)
+	speed := 1.0
+	if network.Listen == nil {
+		speed = 10 // in real time nobody looks at the figures
+	}
+	fleet := sim.NewLive(s, 1, speed)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { fleet.Run(ctx) })
