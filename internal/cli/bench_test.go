@@ -188,7 +188,8 @@ func TestFirstInterruptDrainsAndWritesEverything(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, network Network) {
 		dir := t.TempDir()
 		url, served := network.serveScript(t, truth.Script{TTFT: 200 * time.Millisecond, ITL: 5 * time.Millisecond})
-		run := startProgram(t, network, "bench", "--url", url, "-c", "4", "--until-interrupted", "--osl", "32", "--artifact-dir", dir)
+		run := startProgram(t, network, "bench", "--url", url, "-c", "4", "--until-interrupted", "--osl", "32",
+			"--artifact-dir", dir)
 		ofLoad := func() (all []truth.Request) {
 			return slices.DeleteFunc(served.Requests(), func(r truth.Request) bool { return r.Asked == probeTokens })
 		}
@@ -204,7 +205,8 @@ func TestFirstInterruptDrainsAndWritesEverything(t *testing.T) {
 		if want := "stopping; interrupt again to exit at once\n"; run.stderr.String() != want {
 			t.Errorf("standard error is %q, want %q", &run.stderr, want)
 		}
-		if got := names(t, dir); !slices.Equal(got, []string{"bench.json", "profile_export.jsonl", "profile_export_aiperf.json"}) {
+		files := []string{"bench.json", "profile_export.jsonl", "profile_export_aiperf.json"}
+		if got := names(t, dir); !slices.Equal(got, files) {
 			t.Errorf("files %q", got)
 		}
 		var profile struct {
@@ -220,7 +222,8 @@ func TestFirstInterruptDrainsAndWritesEverything(t *testing.T) {
 			}
 		}
 		if n := len(ofLoad()); n != 12 || !profile.Cancelled || profile.Count.Avg != float64(n) {
-			t.Errorf("the export says cancelled %v with %v requests, the server %d", profile.Cancelled, profile.Count.Avg, n)
+			t.Errorf("the export says cancelled %v with %v requests, the server %d", profile.Cancelled,
+				profile.Count.Avg, n)
 		}
 	})
 }
@@ -230,7 +233,8 @@ func TestSecondInterruptExitsAtOnce(t *testing.T) {
 		dir := t.TempDir()
 		t.Cleanup(synctest.Wait) // for what the end of the server ends, before the folder is removed
 		url, _ := network.serveScript(t, truth.Script{Faults: []truth.Fault{{Kind: truth.Stall, Share: 1}}, Spare: 20})
-		run := startProgram(t, network, "bench", "--url", url, "-c", "2", "--until-interrupted", "--osl", "32", "--artifact-dir", dir)
+		run := startProgram(t, network, "bench", "--url", url, "-c", "2", "--until-interrupted", "--osl", "32",
+			"--artifact-dir", dir)
 		time.Sleep(5 * time.Second) // all that are spared have been served, and two stall
 		run.signals <- os.Interrupt
 		time.Sleep(5 * time.Second) // it waits for what will never come
@@ -255,7 +259,7 @@ func TestTheSecondSignalEndsTheProcess(t *testing.T) {
 	run := startBench(t, "--url", srv.URL(), "-c", "2", "--until-interrupted", "--osl", "32")
 	until(t, "a stall", func() bool { return len(srv.Requests()) >= 22 })
 	run.interrupt(t)
-	until(t, "word of the first", func() bool { return strings.Contains(run.stderr.String(), "interrupt again to exit at once") })
+	until(t, "word of the first", func() bool { return strings.Contains(run.stderr.String(), "interrupt again") })
 	run.interrupt(t)
 	if code := run.ends(t); code != int(Interrupted) {
 		t.Errorf("exit code %d, want 130", code)
@@ -358,7 +362,8 @@ func TestPageShowsWhatTheProgramDoes(t *testing.T) {
 					t.Fatalf("%s: exit code %d, the page says %d:\n%s", s.command, code, s.code, out)
 				}
 				if missing := unshown(s.output, strings.Split(out, "\n")); len(missing) > 0 {
-					t.Errorf("%s: the page shows, but the program does not print:\n%s\nbut:\n%s", s.command, strings.Join(missing, "\n"), out)
+					t.Errorf("%s: the page shows, but the program does not print:\n%s\nbut:\n%s", s.command,
+						strings.Join(missing, "\n"), out)
 				}
 			})
 		}
@@ -371,6 +376,7 @@ func TestPageShowsWhatTheProgramDoes(t *testing.T) {
 // typed gives what a shell prints of a command, and its exit code.
 func typed(t *testing.T, command string) (string, int) {
 	t.Helper()
+	t.Parallel()
 	cmd := exec.Command("sh", "-c", `aicr() { `+processName+` "$@"; }; `+command)
 	cmd.Dir, cmd.Env = t.TempDir(), programEnv()
 	out, err := cmd.CombinedOutput()

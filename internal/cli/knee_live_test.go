@@ -56,7 +56,8 @@ func TestAnInterruptedSearchTellsWhatItHas(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		out, said := search.stdout.String(), search.stderr.String()
-		if !strings.HasPrefix(out, "NO KNEE  interrupted before there was a knee\n") || !strings.Contains(out, "in flight  a GPU") || strings.Contains(said, "error:") {
+		if !strings.HasPrefix(out, "NO KNEE  interrupted before there was a knee\n") ||
+			!strings.Contains(out, "in flight  a GPU") || strings.Contains(said, "error:") {
 			t.Errorf("%s\n%s", out, said)
 		}
 	})

@@ -37,7 +37,8 @@ const killedLoad = "Killed"
 // load runs the process that loads, and passes on what it says.
 func (k *checkKeeper) load(ctx context.Context) loadEnd {
 	o := k.options
-	args := []string{"run", "inference-perf", "--inner", "--given", o.given, "--results", o.results, "--service-account", o.account, "--termination-log", o.message}
+	args := []string{"run", "inference-perf", "--inner", "--given", o.given, "--results", o.results,
+		"--service-account", o.account, "--termination-log", o.message}
 	self := k.app.env.self
 	if self == nil {
 		self = runSelf

@@ -138,19 +138,27 @@ func newJobWorld(t *testing.T, network Network, servers *jobServers, change func
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet := sim.NewLive(s, 1, 1)
+	speed := 1.0
+	if network.Listen == nil {
+		speed = 10 // in real time nobody looks at the figures
+	}
+	fleet := sim.NewLive(s, 1, speed)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { fleet.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
 	server := serve.New(fleet, s, serve.Options{Model: "simulated", Node: sim.NodeName})
 	frontend := network.serve(t, server.Frontend())
-	targets := graph.Targets{URL: frontend, Frontend: frontend + "/metrics", Node: sim.NodeName, GPUs: []string{network.serve(t, server.GPUs()) + "/metrics"},
-		Nodes: []string{network.serve(t, server.Node()) + "/metrics"}, Missing: []string{"a page that nobody has"}, Kubelet: servers.kubelet.URL + "/stats/summary"}
+	targets := graph.Targets{URL: frontend, Frontend: frontend + "/metrics", Node: sim.NodeName,
+		GPUs:    []string{network.serve(t, server.GPUs()) + "/metrics"},
+		Nodes:   []string{network.serve(t, server.Node()) + "/metrics"},
+		Kubelet: servers.kubelet.URL + "/stats/summary", Missing: []string{"a page that nobody has"}}
 	seen := fleet.Snapshot()
 	for i := range seen.Workers {
 		name := fmt.Sprintf("worker-%d", i)
-		targets.Workers = append(targets.Workers, graph.WorkerTarget{Name: name, Pod: name, URL: network.serve(t, server.Worker(i)) + "/metrics", GPU: seen.GPUs[i].UUID})
+		page := network.serve(t, server.Worker(i)) + "/metrics"
+		worker := graph.WorkerTarget{Name: name, Pod: name, URL: page, GPU: seen.GPUs[i].UUID}
+		targets.Workers = append(targets.Workers, worker)
 	}
 
 	limits, _ := spec.DefaultThresholds(spec.ProfileClassic)
@@ -260,7 +268,8 @@ func TestATokenIsSentToNobodyWhomTheClusterHasNotSigned(t *testing.T) {
 
 // call is how the Job is called.
 func (w *jobWorld) call() []string {
-	return []string{"run", "inference-perf", "--given", w.path("given"), "--results", w.path("results"), "--termination-log", w.path("message"), "--service-account", w.path("account")}
+	return []string{"run", "inference-perf", "--given", w.path("given"), "--results", w.path("results"),
+		"--termination-log", w.path("message"), "--service-account", w.path("account")}
 }
 
 // start starts the Job's process.
@@ -542,10 +551,12 @@ func TestALoadThatIsStoppedGivesItsRecordSoFar(t *testing.T) {
 			t.Error("it did not keep its record for as long as any other")
 		}
 		var v spec.Verdict
-		if err := json.Unmarshal(files["verdict.json"], &v); err != nil || v.Verdict != spec.Inconclusive || !strings.HasPrefix(v.Reason, "interrupted after 1 ") {
+		if err := json.Unmarshal(files["verdict.json"], &v); err != nil || v.Verdict != spec.Inconclusive ||
+			!strings.HasPrefix(v.Reason, "interrupted after 1 ") {
 			t.Errorf("the verdict is %s: %s (%v)", v.Verdict, v.Reason, err)
 		}
-		if files["episodes/001/episode.json"] == nil || files["episodes/002/episode.json"] != nil || !strings.Contains(string(files["events.jsonl"]), `"interrupt"`) {
+		if files["episodes/001/episode.json"] == nil || files["episodes/002/episode.json"] != nil ||
+			!strings.Contains(string(files["events.jsonl"]), `"interrupt"`) {
 			t.Errorf("the record has %v, and tells\n%s", slices.Sorted(maps.Keys(files)), files["events.jsonl"])
 		}
 		if m := w.message(); m.Verdict != string(spec.Inconclusive) || w.copied() == nil {
@@ -616,7 +627,8 @@ func TestACrashIsToldInWordsAndIsNoSkip(t *testing.T) {
 func TestAFullDiskIsToldAndIsNoPass(t *testing.T) {
 	t.Parallel()
 	w := newJobWorld(t, Network{}, startJobServers(t), func(p *spec.Plan) { p.Point.Concurrency = 64 })
-	w.put("given/settings.json", bytes.Replace(must(os.ReadFile(w.path("given/settings.json"))), []byte(`"keepFor":"20s"`), []byte(`"keepFor":"1ms"`), 1), nil)
+	settings := must(os.ReadFile(w.path("given/settings.json")))
+	w.put("given/settings.json", bytes.Replace(settings, []byte(`"keepFor":"20s"`), []byte(`"keepFor":"1ms"`), 1), nil)
 	// A file system of its own, too small for an episode.
 	script := fmt.Sprintf("mount -t tmpfs -o size=32k tmpfs %s && exec \"$@\"", w.path("results"))
 	cmd := w.start("unshare", "-Urm", "sh", "-c", script, "sh", processName)
@@ -626,7 +638,8 @@ func TestAFullDiskIsToldAndIsNoPass(t *testing.T) {
 	if m := w.message(); m.Verdict != string(spec.Invalid) || !strings.Contains(m.Reason, "no space left on device") {
 		t.Errorf("the message is %+v", m)
 	}
-	if kept, _ := graph.ReadResultCopy(w.copied()); !bytes.Contains(kept["verdict.json"], []byte("no space left on device")) {
+	kept, _ := graph.ReadResultCopy(w.copied())
+	if !bytes.Contains(kept["verdict.json"], []byte("no space left on device")) {
 		t.Errorf("the copy has the verdict %s", kept["verdict.json"])
 	}
 }

@@ -85,7 +85,8 @@ func TestSimServeServesWhatItSays(t *testing.T) {
 	if len(s.Workers) != 2 || s.Model != "aicr-sim" || s.FaultsToken == "" {
 		t.Fatalf("%+v", s.serving)
 	}
-	if status, body := s.ask(t, "POST", s.URL+"/v1/chat/completions", "", completion); status != 200 || !strings.Contains(body, `"completion_tokens":3`) {
+	if status, body := s.ask(t, "POST", s.URL+"/v1/chat/completions", "", completion); status != 200 ||
+		!strings.Contains(body, `"completion_tokens":3`) {
 		t.Errorf("completion: %d %s", status, body)
 	}
 	for url, want := range map[string]string{
@@ -137,7 +138,8 @@ func TestSimServeSwitchesFaults(t *testing.T) {
 		if got := chat(); got != 500 {
 			t.Errorf("with dead workers: %d", got)
 		}
-		if status, body := set("[{kind: worker-ded, workers: [7]}]"); status != 400 || !strings.Contains(body, "worker-ded") {
+		if status, body := set("[{kind: worker-ded, workers: [7]}]"); status != 400 ||
+			!strings.Contains(body, "worker-ded") {
 			t.Errorf("a bad fault: %d %s", status, body)
 		}
 		if got := chat(); got != 500 {
@@ -150,7 +152,7 @@ func TestSimServeSwitchesFaults(t *testing.T) {
 
 		write := func(text string) {
 			t.Helper()
-			if err := writeWhole(file, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+			if err := writeText(file, func() ([]byte, error) { return []byte(text), nil }); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(faultsEvery)

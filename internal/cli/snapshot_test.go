@@ -155,9 +155,11 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 		{name: "one that is not there", args: []string{"snapshot", "diff", "a", "live"}, code: 2, want: []string{"error: reading the snapshot: open a: ", "hint: aicr snapshot --write FILE takes one"}},
 		{name: "one that is none", args: []string{"snapshot", "diff", w.config, "live"}, code: 2, want: []string{"kubeconfig:2: kind: "}},
 		{name: "untrusted", args: []string{"snapshot", "--context", "staging"}, code: 3, want: []string{"error: the cluster cannot be asked: https://SERVER: ", "hint: see whether 'kubectl --context staging version' gets an answer"}, asks: true},
-		{name: "hangs", args: []string{"snapshot", "--timeout", "50ms"}, spoil: func() { w.Hang("/version") }, code: 3, want: []string{"no answer in 50ms"}, asks: true},
+		{name: "hangs", args: []string{"snapshot", "--timeout", "50ms"}, spoil: func() { w.Hang("/version") },
+			code: 3, want: []string{"no answer in 50ms"}, asks: true},
 		{name: "not let in", args: []string{"snapshot"}, spoil: func() { w.Answer("/version", http.StatusUnauthorized, "") }, code: 3, want: []string{"the cluster does not accept the credentials", "hint: log in to the cluster again"}, asks: true},
-		{name: "a plugin for credentials that hangs", args: []string{"snapshot", "--kubeconfig", plugin, "--timeout", "50ms"}, code: 3, want: []string{"no answer in 50ms"}},
+		{name: "a plugin for credentials that hangs", code: 3, want: []string{"no answer in 50ms"},
+			args: []string{"snapshot", "--kubeconfig", plugin, "--timeout", "50ms"}},
 		{name: "no ConfigMap", args: []string{"snapshot", "diff", "cm://aicr/none", "live"}, code: 3, want: []string{"error: reading cm://aicr/none: "}, asks: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -109,12 +109,14 @@ func validateUntilKilled(t *testing.T, told string) {
 	env := testEnv(nil)
 	env.Stdout = fleet
 	a := newApp(env)
-	j := &validateJob{papers: &papers{}, app: a, named: &s, options: &validateOptions{profile: spec.ProfileQuick, format: outputText}}
+	o := &validateOptions{profile: spec.ProfileQuick, format: outputText}
+	j := &validateJob{papers: &papers{}, app: a, options: o, named: &s}
 	if err := j.makePlan(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	end := func() time.Time { fleet.reach("end"); return simulatedEpoch() }
-	if err := j.carryOut(t.Context(), dir, &reached{Target: fleet, begun: simulatedEpoch(), close: func() {}, end: end}, a.showRun(j.plan)); err != nil {
+	target := &reached{Target: fleet, begun: simulatedEpoch(), close: func() {}, end: end}
+	if err := j.carryOut(t.Context(), dir, target, a.showRun(j.plan)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -469,7 +471,8 @@ faults:
 			t.Fatal(err)
 		}
 		dir := filepath.Join(t.TempDir(), "run")
-		run := startProgram(t, network, "validate", "--run", dir, "--sim", file, "--real-time", "--profile", "quick", "-o", "json")
+		run := startProgram(t, network, "validate", "--run", dir, "--sim", file, "--real-time", "--profile", "quick",
+			"-o", "json")
 		code := <-run.code
 		var v spec.Verdict
 		readJSON(t, filepath.Join(dir, verdictFile), &v)

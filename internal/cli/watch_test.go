@@ -72,7 +72,8 @@ func TestWatchSeesAWholeFleet(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "seen")
 		s := simServe(t, network, "small", "--listen", "127.0.0.1:0")
 		keepAsking(t, s, 8)
-		w := startProgram(t, network, append(s.watchArgs(), "--interval", "0.25", "--duration", "4", "-o", "jsonl", "--record", dir)...)
+		w := startProgram(t, network, append(s.watchArgs(), "--interval", "0.25", "--duration", "4", "-o", "jsonl",
+			"--record", dir)...)
 		if code := <-w.code; code != 0 {
 			t.Fatalf("exit code %d\n%s", code, &w.stderr)
 		}
@@ -96,7 +97,8 @@ func TestWatchSeesAWholeFleet(t *testing.T) {
 				tokens[x.Name] = first
 			}
 		}
-		want := []string{"worker " + s.Workers[0].ID, "worker " + s.Workers[1].ID, "node node-0", "frontend " + strings.TrimPrefix(s.URL, "http://")}
+		want := []string{"worker " + s.Workers[0].ID, "worker " + s.Workers[1].ID, "node node-0",
+			"frontend " + strings.TrimPrefix(s.URL, "http://")}
 		for _, name := range want {
 			if seen[name] < 15 || seen[name] > 17 {
 				t.Errorf("%d samples of %s in 4 s at 4 Hz; seen %v", seen[name], name, seen)
@@ -112,7 +114,8 @@ func TestWatchSeesAWholeFleet(t *testing.T) {
 		}
 		var run spec.Run
 		readJSON(t, filepath.Join(dir, "run.json"), &run)
-		if run.Schema != spec.RunSchema || run.Start == "" || run.End == "" || run.Target.URL != s.URL || !strings.Contains(run.Command, "--worker-metrics="+s.Workers[1].Metrics) {
+		if run.Schema != spec.RunSchema || run.Start == "" || run.End == "" || run.Target.URL != s.URL ||
+			!strings.Contains(run.Command, "--worker-metrics="+s.Workers[1].Metrics) {
 			t.Errorf("%+v", run)
 		}
 	})
@@ -127,7 +130,8 @@ func TestWatchSaysWhatIsOff(t *testing.T) {
 		keepAsking(t, s, 16)
 		w := startProgram(t, network, append(s.watchArgs(), "--record", dir)...)
 		time.Sleep(4 * time.Second)
-		if status, body := s.ask(t, "POST", s.Faults, s.FaultsToken, "[{kind: worker-wedge, workers: [1]}]"); status != 200 && status != 204 {
+		wedge := "[{kind: worker-wedge, workers: [1]}]"
+		if status, body := s.ask(t, "POST", s.Faults, s.FaultsToken, wedge); status != 200 {
 			t.Fatalf("%d %s", status, body)
 		}
 		said := func() bool { return strings.Contains(w.stderr.String(), "worker/stall") }
@@ -141,7 +145,8 @@ func TestWatchSaysWhatIsOff(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		at := strings.TrimSuffix(strings.TrimPrefix(s.Workers[1].Metrics, "http://"), "/metrics")
-		if out := w.stdout.String(); !strings.HasPrefix(out, "OFF  ") || !strings.Contains(out, at) || !strings.Contains(out, "worker/stall") {
+		if out := w.stdout.String(); !strings.HasPrefix(out, "OFF  ") || !strings.Contains(out, at) ||
+			!strings.Contains(out, "worker/stall") {
 			t.Errorf("it was said:\n%s\nand printed:\n%s", &w.stderr, out)
 		}
 		events := readFile(t, dir, "events.jsonl")
@@ -177,7 +182,8 @@ func TestWatchFollowsAListOfWorkers(t *testing.T) {
 		await(`"name":"left"`)
 		write("not a URL\n")
 		await("left as they were")
-		write(`[{"targets":["` + strings.TrimSuffix(strings.TrimPrefix(s.Workers[1].Metrics, "http://"), "/metrics") + `"],"labels":{"name":"right","pod":"p"}}]`)
+		right := strings.TrimSuffix(strings.TrimPrefix(s.Workers[1].Metrics, "http://"), "/metrics")
+		write(`[{"targets":["` + right + `"],"labels":{"name":"right","pod":"p"}}]`)
 		await(`"name":"right"`)
 		await(`"pod":"p"`)
 		w.signals <- os.Interrupt
@@ -189,11 +195,13 @@ func TestWatchFollowsAListOfWorkers(t *testing.T) {
 
 func TestWatchOfNobodyIsNotMeasured(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, network Network) {
-		w := startProgram(t, network, "watch", "--worker-metrics", "http://127.0.0.1:1", "--interval", "0.1", "--duration", "0.5")
+		w := startProgram(t, network, "watch", "--worker-metrics", "http://127.0.0.1:1", "--interval", "0.1",
+			"--duration", "0.5")
 		if code := <-w.code; code != int(Unmeasured) {
 			t.Errorf("exit code %d, want 3", code)
 		}
-		if !strings.HasPrefix(w.stdout.String(), "NOT MEASURED") || !strings.Contains(w.stderr.String(), "connection refused") {
+		if !strings.HasPrefix(w.stdout.String(), "NOT MEASURED") ||
+			!strings.Contains(w.stderr.String(), "connection refused") {
 			t.Errorf("printed:\n%s\nsaid:\n%s", &w.stdout, &w.stderr)
 		}
 	})
@@ -203,11 +211,13 @@ func TestWatchOfNobodyIsNotMeasured(t *testing.T) {
 func TestWatchLeavesOutAPageThatTheEndpointDoesNotHave(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, network Network) {
 		bare := network.serve(t, http.NotFoundHandler())
-		w := startProgram(t, network, "watch", "--url", bare+"/v1", "--node-metrics", "local", "--interval", "0.2", "--duration", "1", "-o", "jsonl")
+		w := startProgram(t, network, "watch", "--url", bare+"/v1", "--node-metrics", "local", "--interval", "0.2",
+			"--duration", "1", "-o", "jsonl")
 		if code := <-w.code; code != 0 {
 			t.Errorf("exit code %d\n%s", code, &w.stderr)
 		}
-		if !strings.Contains(w.stderr.String(), "has no metrics page of its own") || strings.Contains(w.stdout.String(), `"source":"frontend"`) {
+		if !strings.Contains(w.stderr.String(), "has no metrics page of its own") ||
+			strings.Contains(w.stdout.String(), `"source":"frontend"`) {
 			t.Errorf("said:\n%s\nprinted:\n%s", &w.stderr, &w.stdout)
 		}
 	})
@@ -216,7 +226,8 @@ func TestWatchLeavesOutAPageThatTheEndpointDoesNotHave(t *testing.T) {
 func TestWatchReadsALogFromAPipe(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, network Network) {
 		log := "thread 'tokio-runtime-worker' panicked at src/x.rs:1:2\n" +
-			"Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 2 reqs, Waiting: 5 reqs, GPU KV cache usage: 64.0%, Prefix cache hit rate: 0.0%\n"
+			"Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, " +
+			"Running: 2 reqs, Waiting: 5 reqs, GPU KV cache usage: 64.0%, Prefix cache hit rate: 0.0%\n"
 		code, out, said := watchOnce(t, network, log, "--log", "-", "-o", "jsonl") // it ends with its input
 		if code != 0 {
 			t.Errorf("exit code %d\n%s", code, said)
@@ -297,12 +308,14 @@ func TestTheFirstWordOfAnObservation(t *testing.T) {
 
 func TestAnEndpointThatIsAWorkerIsWatchedAsOne(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, network Network) {
-		code, out, said := watchOnce(t, network, "", "--url", metricsPage(t, network, 200, idleWorker)+"/behind/v1/", "--duration", "1", "-o", "jsonl")
+		code, out, said := watchOnce(t, network, "", "--url", metricsPage(t, network, 200, idleWorker)+"/behind/v1/",
+			"--duration", "1", "-o", "jsonl")
 		if code != 0 || !strings.Contains(said, "is a worker itself") || !strings.Contains(out, `"source":"worker"`) {
 			t.Errorf("exit code %d; said:\n%s\nprinted:\n%s", code, said, out)
 		}
 		dir := filepath.Join(t.TempDir(), "seen")
-		code, _, said = watchOnce(t, network, "", "--url", metricsPage(t, network, 404, ""), "--duration", "1", "--record", dir)
+		code, _, said = watchOnce(t, network, "", "--url", metricsPage(t, network, 404, ""), "--duration", "1",
+			"--record", dir)
 		if code != int(Misused) || !strings.Contains(said, "there is nothing to watch") {
 			t.Errorf("exit code %d; said:\n%s", code, said)
 		}

@@ -61,7 +61,8 @@ func TestTheKneeIsTheModels(t *testing.T) {
 				}
 				at := k.InFlight / gpus
 				t.Logf("seed %d: %.0f a GPU (%+.1f %%), interval ± %.0f %%, %d levels in %.0f s; %s; %s", seed, at,
-					100*(at/truth-1), 100*k.Half(), len(found.Levels), found.TookS, k.Opinions[0].Text, k.Opinions[1].Text)
+					100*(at/truth-1), 100*k.Half(), len(found.Levels), found.TookS, k.Opinions[0].Text,
+					k.Opinions[1].Text)
 				if math.Abs(at/truth-1) > within {
 					t.Errorf("seed %d: the knee is at %.0f a GPU, the model's at %.0f", seed, at, truth)
 				}
@@ -74,7 +75,8 @@ func TestTheKneeIsTheModels(t *testing.T) {
 				other.Elasticity = 0.70
 				at = judge.FindKnee(found.Levels, &other).InFlight / gpus
 				if test.smooth && math.Abs(at/truth-1) <= within {
-					t.Errorf("seed %d: an elasticity of 0.70 gives the same knee, %.0f a GPU: this proves nothing", seed, at)
+					t.Errorf("seed %d: an elasticity of 0.70 gives the same knee, %.0f a GPU: this proves nothing",
+						seed, at)
 				}
 			}
 		})

@@ -31,7 +31,8 @@ func aicr(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, said bytes.Buffer
 	code = cli.Run(t.Context(), cli.Env{Args: args, Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &said,
-		LookupEnv: func(string) (string, bool) { return "", false }, Now: time.Now, Build: cli.Build{Version: "v1.2.3"}})
+		LookupEnv: func(string) (string, bool) { return "", false },
+		Now:       time.Now, Build: cli.Build{Version: "v1.2.3"}})
 	return out.String(), said.String(), code
 }
 

@@ -19,35 +19,42 @@ import (
 	"aicr/test/busy"
 )
 
+// validation is what came of one.
+type validation struct {
+	spec.Verdict
+	dir, stdout, stderr string
+	code                int
+}
+
 // validate validates a fleet over sockets. tooBusy is the reason of a verdict on the
 // client instead of the fleet.
-func validate(t *testing.T, args ...string) (dir string, v *spec.Verdict, stdout, stderr string, code int, tooBusy string) {
+func validate(t *testing.T, args ...string) (r validation, tooBusy string) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "run")
-	stdout, stderr, code = aicr(t, append([]string{"validate", "--real-time", "-o", "json", "--run", dir}, args...)...)
-	v = &spec.Verdict{}
-	decode(t, read(t, dir, "verdict.json"), v)
-	clientsFault := len(v.Findings) > 0 && strings.HasPrefix(v.Findings[0].ID, "client/")
-	if v.Verdict == spec.Invalid && code == int(cli.Unmeasured) && clientsFault {
-		tooBusy = v.Reason
+	r.dir = filepath.Join(t.TempDir(), "run")
+	args = append([]string{"validate", "--real-time", "-o", "json", "--run", r.dir}, args...)
+	r.stdout, r.stderr, r.code = aicr(t, args...)
+	decode(t, read(t, r.dir, "verdict.json"), &r.Verdict)
+	clientsFault := len(r.Findings) > 0 && strings.HasPrefix(r.Findings[0].ID, "client/")
+	if r.Verdict.Verdict == spec.Invalid && r.code == int(cli.Unmeasured) && clientsFault {
+		tooBusy = r.Reason
 	}
-	return dir, v, stdout, stderr, code, tooBusy
+	return r, tooBusy
 }
 
 // TestAServedFleetIsValidated: over real HTTP a healthy fleet passes.
 func TestAServedFleetIsValidated(t *testing.T) {
 	busy.Measure(t, func() string {
-		dir, v, stdout, stderr, code, tooBusy := validate(t, "--sim", "small", "--profile", "smoke",
+		r, tooBusy := validate(t, "--sim", "small", "--profile", "smoke",
 			"--episode-duration", "10", "--concurrency-per-gpu", "2")
-		if tooBusy == "" && (v.Verdict != spec.Pass || code != 0) {
-			t.Errorf("exit code %d, %s: %s\n%s", code, v.Verdict, v.Reason, stderr)
+		if tooBusy == "" && (r.Verdict.Verdict != spec.Pass || r.code != 0) {
+			t.Errorf("exit code %d, %s: %s\n%s", r.code, r.Verdict.Verdict, r.Reason, r.stderr)
 		}
 		// The record holds all that the verdict follows from, whatever it is.
-		again, _, _ := aicr(t, "judge", dir, "-o", "json")
-		if again != stdout || again != string(read(t, dir, "verdict.json")) {
-			t.Errorf("judged again:\n%s", cmp.Diff(stdout, again))
+		again, _, _ := aicr(t, "judge", r.dir, "-o", "json")
+		if again != r.stdout || again != string(read(t, r.dir, "verdict.json")) {
+			t.Errorf("judged again:\n%s", cmp.Diff(r.stdout, again))
 		}
-		record, err := spec.ReadRun(os.DirFS(dir))
+		record, err := spec.ReadRun(os.DirFS(r.dir))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,14 +90,15 @@ faults:
   - {kind: worker-stall, workers: [1], factor: 1000, at: 4s, lasts: 5s}
 `)
 	busy.Measure(t, func() string {
-		_, v, _, stderr, code, tooBusy := validate(t, "--sim", file, "--profile", "quick")
+		r, tooBusy := validate(t, "--sim", file, "--profile", "quick")
 		switch {
 		case tooBusy != "":
-		case v.Verdict != spec.Fail || code != int(cli.Failed):
-			t.Errorf("exit code %d, %s: %s\n%s", code, v.Verdict, v.Reason, stderr)
+		case r.Verdict.Verdict != spec.Fail || r.code != int(cli.Failed):
+			t.Errorf("exit code %d, %s: %s\n%s", r.code, r.Verdict.Verdict, r.Reason, r.stderr)
 		default:
-			if f := v.Findings[0]; f.ID != "worker/stall" || !slices.Equal(f.Workers, []string{"1"}) || len(f.GPUs) != 1 {
-				t.Errorf("found %s of %v on %v: %s", f.ID, f.Workers, f.GPUs, v.Reason)
+			f := r.Findings[0]
+			if f.ID != "worker/stall" || !slices.Equal(f.Workers, []string{"1"}) || len(f.GPUs) != 1 {
+				t.Errorf("found %s of %v on %v: %s", f.ID, f.Workers, f.GPUs, r.Reason)
 			}
 		}
 		return tooBusy
@@ -143,8 +151,10 @@ func TestStarvedClientSaysInvalid(t *testing.T) {
 	defer srv.Close()
 	run := start(t, "bench", "--url", srv.URL(), "-c", "8", "--benchmark-duration", "1", "--osl", "32")
 	const ofAProbe = 8 // tokens
-	ofLoad := func(r truth.Request) bool { return r.Asked != ofAProbe }
-	for end := time.Now().Add(time.Minute); !slices.ContainsFunc(srv.Requests(), ofLoad); time.Sleep(5 * time.Millisecond) {
+	loaded := func() bool {
+		return slices.ContainsFunc(srv.Requests(), func(r truth.Request) bool { return r.Asked != ofAProbe })
+	}
+	for end := time.Now().Add(time.Minute); !loaded(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no load came")
 		}
