@@ -6,6 +6,7 @@ package busy
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -14,6 +15,9 @@ const (
 	Attr = "machine-busy"
 	// Tries is how many readings a test may take.
 	Tries = 2
+	// pause is waited for before another reading: what kept the machine busy may
+	// be over by then.
+	pause = 5 * time.Second
 )
 
 // Measure calls once, which takes a reading and checks it. If once returns why
@@ -21,7 +25,10 @@ const (
 // needs more than Tries readings fails.
 func Measure(t testing.TB, once func() (tooBusy string)) {
 	t.Helper()
-	for range Tries {
+	for try := range Tries {
+		if try > 0 {
+			time.Sleep(pause)
+		}
 		why := once()
 		if why == "" {
 			return

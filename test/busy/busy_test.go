@@ -2,6 +2,7 @@ package busy_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"aicr/test/busy"
 )
@@ -36,7 +37,9 @@ func TestABusyReadingIsRepeatedOnceAndCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, calls := &recorder{TB: t}, 0
-			busy.Measure(r, func() string { calls++; return c.readings[calls-1] })
+			synctest.Test(t, func(*testing.T) {
+				busy.Measure(r, func() string { calls++; return c.readings[calls-1] })
+			})
 			if calls != c.calls || len(r.attrs) != c.attrs || r.fatal != c.fatal {
 				t.Errorf("%d calls, attributes %q, failed %v", calls, r.attrs, r.fatal)
 			}
