@@ -74,7 +74,7 @@ func TestAConnectionIsOne(t *testing.T) {
 			c, _ := l.Accept()
 			accepted <- c
 		}()
-		c1, err = n.Dial(context.Background(), "tcp", "a.test:80")
+		c1, err = n.Dial(t.Context(), "tcp", "a.test:80")
 		if err != nil {
 			return nil, nil, nil, err
 		}
