@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"aicr/test/busy"
@@ -103,6 +105,13 @@ func (f *filter) ended(e event) {
 func (f *filter) endedPackage(e event, said []string) {
 	if e.Action == "fail" {
 		fmt.Fprint(f.w, strings.Join(said, "")) // a panic, or what the build said
+		for _, id := range slices.Sorted(maps.Keys(f.output)) {
+			if test, ok := strings.CutPrefix(id, e.Package+" "); ok && test != "" { // the process died in it
+				fmt.Fprintf(f.w, "  died  %s\n%s", test, strings.Join(f.output[id], ""))
+				f.failed++
+				delete(f.output, id)
+			}
+		}
 	}
 	fmt.Fprintf(f.w, "%s  %s (%.1f s)\n", e.Action, e.Package, e.Elapsed)
 }

@@ -22,6 +22,9 @@ const recorded = `{"Action":"start","Package":"p"}
 {"Action":"skip","Package":"p","Test":"TestLater","Elapsed":0}
 building the image
 {"not":"an event"}
+{"Action":"output","Package":"p","Test":"TestCrash","Output":"=== RUN   TestCrash\n"}
+{"Action":"output","Package":"p","Test":"TestCrash","Output":"fatal error\n"}
+{"Action":"output","Package":"p","Output":"FAIL\n"}
 {"Action":"fail","Package":"p","Elapsed":13}
 `
 
@@ -42,12 +45,16 @@ func TestOutputOfGoTestIsPrintedForPeopleAndCounted(t *testing.T) {
   skip  TestLater (0.0 s)
 building the image
 {"not":"an event"}
+FAIL
+  died  TestCrash
+=== RUN   TestCrash
+fatal error
 fail  p (13.0 s)
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if f.passed != 2 || f.failed != 1 || f.skipped != 1 {
+	if f.passed != 2 || f.failed != 2 || f.skipped != 1 {
 		t.Errorf("%d passed, %d failed, %d skipped", f.passed, f.failed, f.skipped)
 	}
 	if diff := cmp.Diff([]busyTest{{"p.TestLong", []string{"stamps late by 3 ms"}, "pass"}}, f.busy); diff != "" {
