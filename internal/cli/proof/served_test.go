@@ -43,6 +43,7 @@ func validate(t *testing.T, args ...string) (r validation, tooBusy string) {
 
 // TestAServedFleetIsValidated: over real HTTP a healthy fleet passes.
 func TestAServedFleetIsValidated(t *testing.T) {
+	t.Parallel() // it mostly waits, as the other does
 	busy.Measure(t, func() string {
 		r, tooBusy := validate(t, "--sim", "small", "--profile", "smoke",
 			"--episode-duration", "10", "--concurrency-per-gpu", "2")
@@ -81,6 +82,7 @@ func TestAServedFleetIsValidated(t *testing.T) {
 // A stall that is injected into a served fleet is found over real HTTP, by the real
 // engine and the real observers, and named.
 func TestAStallOverHTTPIsNamed(t *testing.T) {
+	t.Parallel()
 	file := write(t, "stalls.yaml", `apiVersion: aicr.run/v1alpha1
 kind: Scenario
 metadata: {name: stalls}
