@@ -140,7 +140,7 @@ func newJobWorld(t *testing.T, network Network, servers *jobServers, change func
 	}
 	speed := 1.0
 	if network.Listen == nil {
-		speed = 10 // in real time nobody looks at the figures
+		speed = 10 // no test in real time reads the figures
 	}
 	fleet := sim.NewLive(s, 1, speed)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

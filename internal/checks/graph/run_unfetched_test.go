@@ -123,8 +123,8 @@ func (l *leavingLoad) List(ctx context.Context, r kube.Resource, namespace, sele
 	return l.ledLoad.List(ctx, r, namespace, selector)
 }
 
-// A server that is away keeps nobody from the record once it is back, whichever call finds
-// it there first: a try, or the look after a try that failed because it was away.
+// The record is fetched once the API server is back, whichever call finds it
+// back first: a try, or the look after a try that failed because it was away.
 func TestARecordIsFetchedWhenTheServerIsBack(t *testing.T) {
 	const round = (fetchTries - 1) * fetchPause
 	var cases []*leavingLoad

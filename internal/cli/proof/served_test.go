@@ -141,7 +141,7 @@ load: {concurrencyPerGPU: 4, ramp: 200ms, episode: 5s, inputTokens: 16, outputTo
 }
 
 // A client that gets a quarter of the time of its core, as one behind a CPU quota
-// does, says so and judges nobody else.
+// does, reports INVALID and no fault of the server.
 func TestStarvedClientSaysInvalid(t *testing.T) {
 	srv, err := truth.NewServer(truth.Script{TTFT: 40 * time.Millisecond, ITL: 5 * time.Millisecond})
 	if err != nil {
