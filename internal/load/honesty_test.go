@@ -89,6 +89,9 @@ var verdicts = map[truth.Kind]struct {
 	truth.ErrorData:  {load.ErrorEvent, "Internal server error"},
 	truth.ZeroTokens: {load.NoTokens, "without any content"},
 	truth.Stall:      {load.Timeout, "time limit"},
+
+	truth.Endless:     {load.Oversized, "events, where 4192 is the most (6 output tokens were asked for)"},
+	truth.Unsolicited: {load.Unsolicited, "no request asked for"},
 }
 
 // checkVerdict holds a log against the faults that were played.
