@@ -39,11 +39,21 @@ func (l limits) fit(connections int, open uint64) (raise uint64, err error) {
 	return 0, &DescriptorLimit{InFlight: connections, Need: need, Limit: l.hard}
 }
 
-// fitDescriptors makes room for the plan's connections. HTTP/2 has many requests on each,
-// and what an open loop without a cap will have in flight is not known.
-func (p *Plan) fitDescriptors() error {
-	if p.Target.options.HTTP2 || p.Wire == HTTP2Wire || p.Target.options.Dial != nil {
+// FitDescriptors makes room for so many connections to the target at once: it raises this
+// process's own limit of open files where it may, and else refuses with a *DescriptorLimit.
+// HTTP/2 carries many requests on each.
+func (t *Target) FitDescriptors(connections int) error {
+	if t.options.HTTP2 || t.options.Dial != nil {
 		return nil
 	}
-	return FitDescriptors(max(p.Main.Users, p.Warmup.Users))
+	return fitDescriptors(connections)
+}
+
+// fitDescriptors makes room for the plan's connections. What an open loop without a cap
+// will have in flight is not known.
+func (p *Plan) fitDescriptors() error {
+	if p.Wire == HTTP2Wire {
+		return nil
+	}
+	return p.Target.FitDescriptors(max(p.Main.Users, p.Warmup.Users))
 }

@@ -2,5 +2,5 @@
 
 package load
 
-// FitDescriptors makes room for so many connections at once, where the system can tell.
-func FitDescriptors(int) error { return nil }
+// fitDescriptors makes room for so many connections at once, where the system can tell.
+func fitDescriptors(int) error { return nil }

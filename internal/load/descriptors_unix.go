@@ -4,10 +4,10 @@ package load
 
 import "golang.org/x/sys/unix"
 
-// FitDescriptors makes room for so many connections at once: it raises the process's soft
+// fitDescriptors makes room for so many connections at once: it raises the process's soft
 // limit of open files where that is too low, and refuses with a *DescriptorLimit where
 // the hard limit is.
-func FitDescriptors(connections int) error {
+func fitDescriptors(connections int) error {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &now); err != nil {
 		return nil // it is not known: connecting will tell

@@ -214,10 +214,10 @@ func TestAnAnswerWithoutAnEndIsGivenUp(t *testing.T) {
 	for name, way := range ways {
 		t.Run("events/"+name, func(t *testing.T) {
 			f := newFront(t, way.speaks, truth.Script{Faults: []truth.Fault{{Kind: truth.Endless, Share: 1}}}, nil)
-			p := planTo(t, newTarget(t, f.options(way.speaks)), load.Schedule{Users: 2, Count: 4}, 2)
+			p := planTo(t, newTarget(t, f.options(way.speaks)), load.Schedule{Users: 2, Count: 2}, 2)
 			p.Wire = way.wire
 			res := mustRun(t, p)
-			if diff := cmp.Diff(map[load.Class]int{load.Oversized: 4}, countClasses(res.Log)); diff != "" {
+			if diff := cmp.Diff(map[load.Class]int{load.Oversized: 2}, countClasses(res.Log)); diff != "" {
 				t.Errorf("%v\n%s", res.Log.Details, diff)
 			}
 		})

@@ -82,18 +82,18 @@ func (r *Record) Tokens() int32 {
 	return r.Chunks
 }
 
-// BackedOff reports that the connection failed before it carried an answer, or brought
-// what nobody could use: its user waits before it connects again (backoff.go), so that a
-// server which refuses everybody is not asked as fast as the client can ask.
+// BackedOff reports that the connection failed before it carried an answer, or brought one
+// without an end: its user waits before it connects again (backoff.go), so that a server
+// which refuses everybody is not asked as fast as the client can ask.
 func (r *Record) BackedOff() bool {
 	switch r.Class {
-	case Connect, TLSFailed, Oversized, Unsolicited:
+	case Connect, TLSFailed, Oversized:
 		return true
 	case Reset, BadStream:
 		return r.Status == 0
 	case Truncated:
 		return r.Events == 0
-	case OK, Timeout, HTTPStatus, ErrorEvent, NoTokens, Interrupt:
+	case OK, Timeout, HTTPStatus, ErrorEvent, NoTokens, Unsolicited, Interrupt:
 	}
 	return false
 }
