@@ -30,6 +30,7 @@ type benchReport struct {
 	res    *load.Result
 
 	implausible string // why the tokens cannot be what the server claims
+	exhausted   int    // requests that failed for want of a port or a file descriptor of the client
 }
 
 // options are those of the figures: AIPerf's, over the main stage.
@@ -109,6 +110,11 @@ func (r *benchReport) document() *spec.Bench {
 		d.Rosetta = rosetta(metric.Rosetta(r.res.Log, r.res.Gaps, opt))
 	}
 	r.implausible = r.claims().Implausible()
+	for _, rec := range metric.Select(r.res.Log, opt) {
+		if rec.Has(load.Exhausted) {
+			r.exhausted++
+		}
+	}
 	d.Notes = r.notes(d, sum)
 	d.Verdict, d.Reason = r.verdict(d)
 	return d
@@ -126,12 +132,6 @@ func (r *benchReport) verdict(d *spec.Bench) (spec.State, string) {
 	for _, c := range []load.Class{load.HTTPStatus, load.ErrorEvent, load.NoTokens, load.BadStream} {
 		told += q.Classes[c.String()]
 	}
-	unsent := 0
-	for rec := range r.res.Log.All() {
-		if rec.Has(load.Exhausted) && rec.Phase != load.Warmup && rec.Lane != load.Sentinel {
-			unsent++
-		}
-	}
 	switch {
 	case r.res.Interrupted:
 		return spec.Inconclusive, fmt.Sprintf("interrupted after %d requests, %d of them served", q.Sent, q.Served)
@@ -139,7 +139,7 @@ func (r *benchReport) verdict(d *spec.Bench) (spec.State, string) {
 		return spec.Invalid, d.Client.Reasons[0].Text
 	case r.implausible != "":
 		return spec.Invalid, "the server counts tokens that it did not send: " + r.implausible
-	case q.Served == 0 && q.Failed > unsent:
+	case q.Served == 0 && q.Failed > r.exhausted:
 		return spec.Fail, fmt.Sprintf("none of %d requests was served", q.Sent)
 	case !d.Client.Valid && float64(told) > allowed:
 		return spec.Fail, fmt.Sprintf("%d of %d requests failed by the server's own word; the figures of the rest are invalid: %s", told, q.Sent, d.Client.Reasons[0].Text)

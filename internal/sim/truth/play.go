@@ -121,7 +121,9 @@ func completion(s Script, l *ledger, e *Request, frozen []window, a asked, creat
 	case ZeroTokens:
 		p.tokens = 0
 	case Endless:
-		p.tokens = math.MaxInt
+		if a.stream {
+			p.tokens = math.MaxInt
+		}
 	case NoDone, Unsolicited: // only the end is different
 	}
 	if !a.stream {

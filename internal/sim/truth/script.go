@@ -224,14 +224,14 @@ func (s Script) FirstAfter(index int64) time.Duration {
 // gap is the scripted time between the events before and after the token with
 // that number, counted from 0, when the later event carries n tokens.
 func (s Script) gap(index int64, token, n int) time.Duration {
-	if s.FaultAt(index).Kind == Endless && s.ITL < endlessGap {
+	if s.FaultAt(index).Kind == Endless {
 		return endlessGap
 	}
 	return time.Duration(n)*s.ITL + spread(s.ITLSpread, s.draw(drawITL, uint64(index), uint64(token)))
 }
 
-// endlessGap is the least time between two events of an answer without an end, so that
-// the server can do something else beside it.
+// endlessGap is the time between two events of an answer without an end: as little as
+// leaves the server time for something else.
 const endlessGap = 50 * time.Microsecond
 
 // WorkerAt is the id of the worker that serves the request with that index.
