@@ -318,7 +318,7 @@ func diagnosisCases() map[string]diagnosisCase {
 			want: []string{"invalid server/unsolicited", "note serving/errors"}, words: []string{"for example: \"HTTP/1.1 200 OK\""}},
 		"the same in the wave before the load": {episodes: blamed(times(1, bout{}), spec.BenchReason{ID: "server/unsolicited", Text: "bytes, 3 times"}), verdict: spec.Invalid,
 			want: []string{"invalid server/unsolicited"}, words: []string{"episode 1: bytes, 3 times"}},
-		"unsolicited before the load": {events: []spec.Event{answer("", 1, 0, spec.ClassUnsolicited), neverServes(3)}, verdict: spec.Invalid, want: []string{"invalid server/unsolicited"}},
+		"unsolicited before the load":          {events: []spec.Event{answer("", 1, 0, spec.ClassUnsolicited), neverServes(3)}, verdict: spec.Invalid, want: []string{"invalid server/unsolicited"}},
 		"stability: answers come in one event": {episodes: times(9, bout{spoil: texted(1, 400)}), verdict: spec.Inconclusive, words: []string{"stability was not judged: most answers came in one event"}},
 		"stability: answers come at once, in many events": {episodes: times(9, bout{spoil: func(q *spec.Request) {
 			texted(100, 400)(q)
@@ -327,7 +327,9 @@ func diagnosisCases() map[string]diagnosisCase {
 		"in one event: fewer than half of them": {episodes: times(9, bout{spoil: func(q *spec.Request) {
 			texted(map[bool]int{true: 1, false: 100}[q.Seq%5 < 2], 400)(q)
 		}}), verdict: spec.Pass},
-		"nothing is served, and the audit blames the client": {episodes: times(2, bout{asked: 64, ends: func(u, n int, s float64, w int) ending { return ending{class: "tls", afterS: 0.2, detail: "unknown authority"} }}),
+		"nothing is served, and the audit blames the client": {episodes: times(2, bout{asked: 64, ends: func(u, n int, s float64, w int) ending {
+			return ending{class: "tls", afterS: 0.2, detail: "unknown authority"}
+		}}),
 			verdict: spec.Fail, want: []string{"fail serving/errors", "fail fleet/slow"}, words: []string{"unknown authority"}},
 
 		// Workers.
