@@ -55,11 +55,11 @@ func blames(a *load.Audit) (ids []string) {
 // only the end of the load tells.
 func TestSurplusBytesAreNotCredited(t *testing.T) {
 	front := newFront(t, tlsHTTP, truth.Script{}, nil) // for its certificate
-	open := load.Schedule{Rate: 50, Count: 6}
+	open := load.Schedule{Rate: 10, Count: 4}
+	later := 30 * time.Millisecond // in a read of its own, on a machine that is not too busy
 	closed := load.Schedule{Users: 1, Count: 6}
 	for name, tt := range map[string]struct {
 		main load.Schedule
-		// last is what an idle connection is told before the next request.
 		answer func(c net.Conn, n int) error
 		most   int // requests that may be served all the same
 	}{
@@ -74,6 +74,15 @@ func TestSurplusBytesAreNotCredited(t *testing.T) {
 		"while the connection is idle": {open, func(c net.Conn, n int) error {
 			_, err := io.WriteString(c, twoTokensAnswer)
 			if err == nil && n == 0 {
+				time.Sleep(later)
+				_, err = io.WriteString(c, twoTokensAnswer)
+			}
+			return err
+		}, 3},
+		"after the last request": {closed, func(c net.Conn, n int) error {
+			_, err := io.WriteString(c, twoTokensAnswer)
+			if err == nil && n == int(closed.Count)-1 {
+				time.Sleep(later)
 				_, err = io.WriteString(c, twoTokensAnswer)
 			}
 			return err
@@ -339,6 +348,7 @@ func TestUsersBackOff(t *testing.T) {
 	const users = 8
 	for name, serve := range map[string]func(t *testing.T, l net.Listener){
 		"closed without a byte": closing,
+		"no handshake":          closing,
 		"refused":               func(_ *testing.T, l net.Listener) { _ = l.Close() },
 		"no HTTP": func(t *testing.T, l net.Listener) {
 			go func() {
@@ -359,7 +369,8 @@ func TestUsersBackOff(t *testing.T) {
 				var network memnet.Net
 				l := network.Listen("server.test:80")
 				serve(t, l)
-				target, err := load.NewTarget(load.TargetOptions{URL: "http://server.test", Dial: network.To("server.test:80")})
+				url := map[bool]string{true: "https://server.test", false: "http://server.test"}[name == "no handshake"]
+				target, err := load.NewTarget(load.TargetOptions{URL: url, Dial: network.To("server.test:80")})
 				if err != nil {
 					t.Fatal(err)
 				}
