@@ -59,7 +59,7 @@ func TestSurplusBytesAreNotCredited(t *testing.T) {
 	later := 30 * time.Millisecond // in a read of its own, on a machine that is not too busy
 	closed := load.Schedule{Users: 1, Count: 6}
 	for name, tt := range map[string]struct {
-		main load.Schedule
+		main   load.Schedule
 		answer func(c net.Conn, n int) error
 		most   int // requests that may be served all the same
 	}{
@@ -293,7 +293,7 @@ func TestContentBehindTheEndOfAStreamIsNotCounted(t *testing.T) {
 // can be read and cannot be is kept as it is, for whoever judges it.
 func TestUsageThatCannotBeReadIsNone(t *testing.T) {
 	const tokens = 12
-	for _, count := range []string{"null", `"8"`, "8.0", "-8", "18446744073709551615", "[]"} {
+	for _, count := range []string{"0", "null", `"8"`, "8.0", "-8", "18446744073709551615", "[]"} {
 		t.Run(count, func(t *testing.T) {
 			inVirtualTime(t, truth.Script{UsageCount: count}, func(t *testing.T, _ *truth.Handler, target *load.Target) {
 				for r := range mustRun(t, planTo(t, target, load.Schedule{Users: 2, Count: 6}, tokens)).Log.All() {

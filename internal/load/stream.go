@@ -307,6 +307,9 @@ func (s *stream) finish(at int64, cause error) (message string) {
 func (s *stream) close(at int64, cause error) (message string) {
 	r := s.rec
 	r.End = at
+	if r.Chunks > 0 && r.CompletionTokens == 0 {
+		r.Flags &^= HasUsage // no tokens, and yet there is content: that counts nothing
+	}
 	surplus, unsolicited := errors.AsType[*surplusError](cmp.Or(s.broken, cause))
 	connect, unconnected := errors.AsType[*connectError](cause)
 	switch {
