@@ -94,10 +94,12 @@ func NewEndpoint(o EndpointOptions) (*Endpoint, error) {
 	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	o.Period = cmp.Or(o.Period, defaultPeriod)
 	o.Point.RequestTimeout = cmp.Or(o.Point.RequestTimeout, defaultRequestTimeout.Seconds())
-	if _, err := load.NewTarget(o.Target); err != nil {
+	p := &o.Point
+	if t, err := load.NewTarget(o.Target); err != nil {
+		wrong = append(wrong, err)
+	} else if err := t.FitDescriptors(p.Concurrency); err != nil {
 		wrong = append(wrong, err)
 	}
-	p := &o.Point
 	if p.Concurrency < 1 {
 		wrong = append(wrong, fmt.Errorf("a concurrency of %d is below 1", p.Concurrency))
 	}

@@ -247,7 +247,8 @@ func notUnderstood(f *load.Failure) bool {
 		return slices.Contains([]int{http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusUpgradeRequired, http.StatusHTTPVersionNotSupported}, f.Status)
 	case load.BadStream, load.TLSFailed:
 		return true
-	case load.OK, load.Connect, load.Timeout, load.Reset, load.Truncated, load.ErrorEvent, load.NoTokens, load.Interrupt:
+	case load.OK, load.Connect, load.Timeout, load.Reset, load.Truncated, load.ErrorEvent, load.NoTokens,
+		load.Oversized, load.Unsolicited, load.Interrupt:
 	}
 	return false
 }
@@ -264,9 +265,10 @@ func settled(f *load.Failure) bool {
 			return false
 		}
 		return f.Status < 500
-	case load.BadStream, load.TLSFailed:
+	case load.BadStream, load.TLSFailed, load.Unsolicited:
 		return true
-	case load.OK, load.Connect, load.Timeout, load.Reset, load.Truncated, load.ErrorEvent, load.NoTokens, load.Interrupt:
+	case load.OK, load.Connect, load.Timeout, load.Reset, load.Truncated, load.ErrorEvent, load.NoTokens,
+		load.Oversized, load.Interrupt:
 	}
 	return false
 }
@@ -276,7 +278,7 @@ func servedBadly(f *load.Failure) bool {
 	switch f.Class {
 	case load.HTTPStatus:
 		return f.Status >= 500
-	case load.Timeout, load.Reset, load.Truncated, load.ErrorEvent, load.NoTokens:
+	case load.Timeout, load.Reset, load.Truncated, load.ErrorEvent, load.NoTokens, load.Oversized, load.Unsolicited:
 		return true
 	case load.OK, load.Connect, load.TLSFailed, load.BadStream, load.Interrupt:
 	}

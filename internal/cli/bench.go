@@ -64,6 +64,9 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	if err != nil {
 		return misuse(targetHint(err), "%w", err)
 	}
+	if err := job.fitDescriptors(target); err != nil {
+		return err
+	}
 	probe, work, err := a.prepareLoad(ctx, job, target)
 	if err != nil {
 		return err
@@ -85,6 +88,19 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 		err = errors.Join(err, a.writeReports(made.report(doc), files))
 	}
 	return errors.Join(err, exitOf(doc.Verdict))
+}
+
+// fitDescriptors makes room for the connections of the load. The demo's server is in this
+// process, and has as many again.
+func (j *benchJob) fitDescriptors(target *load.Target) error {
+	connections := max(j.main.Users, j.warmup.Users)
+	if j.options.demo {
+		connections *= 2
+	}
+	if limit, ok := errors.AsType[*load.DescriptorLimit](target.FitDescriptors(connections)); ok {
+		return misuse(limit.Hint(), "%w", limit)
+	}
+	return nil
 }
 
 // exitOf is how a run with that verdict ends. Only a pass is one: what is not
@@ -299,6 +315,10 @@ func probeProblem(j *benchJob, err error) error {
 		hint = "allow more with --request-timeout-seconds, or look at the server's log: it accepted the request and sent no answer"
 	case load.NoTokens:
 		hint = "the server is up and serves nothing: look at its workers"
+	case load.Unsolicited:
+		hint = "the server, or a proxy before it, sends more than the answer: ask a worker without what is between"
+	case load.Oversized:
+		hint = "the server does not end its answers: does it take max_tokens?"
 	case load.ErrorEvent, load.Truncated, load.Reset:
 		hint = "look at the server's log: it accepted the request and broke it off"
 	case load.OK, load.Interrupt:

@@ -134,6 +134,11 @@ func (r *benchReport) found(d *spec.Bench) (all []spec.Finding) {
 		}
 		all = append(all, f)
 	}
+	if r.implausible != "" {
+		all = append(all, spec.Finding{ID: "server/tokens-implausible", Severity: spec.SeverityInvalid, Confidence: spec.ConfidenceVeryHigh,
+			Summary:  "the server counts tokens that it did not send: " + r.implausible,
+			Evidence: []string{"by the text of the answers, in bytes, and by what was asked for"}, Advice: []string{"read one answer and its usage with curl, and compare with the worker's own counter"}})
+	}
 	for _, reason := range d.Client.Reasons {
 		f := spec.Finding{ID: reason.ID, Severity: spec.SeverityInvalid, Confidence: spec.ConfidenceVeryHigh, Summary: reason.Text,
 			Evidence: []string{"by the audit that the engine makes of itself"}}

@@ -105,8 +105,11 @@ func (c *Case) Verdict() (*spec.Verdict, *Next) {
 
 // gates says whether the rate of stalls decides.
 func (ev *Evidence) gates() bool {
-	return ev.plan.Stability != spec.StabilityReport
+	return ev.plan.Stability != spec.StabilityReport && !ev.claims.CameAtOnce()
 }
+
+// blindToStalls is why stability cannot be judged, where it should be.
+const blindToStalls = "stability was not judged: most answers came in one event, in which no stall can be seen"
 
 // toldApart says whether anybody tells the workers apart, so far as there are
 // several.
@@ -232,6 +235,8 @@ func (ev *Evidence) heldBack() string {
 		return ev.hung()
 	case ev.errorExpected().State == spec.Inconclusive:
 		return "more requests failed than are allowed, though that may be chance: more load would tell"
+	case ev.plan.Stability != spec.StabilityReport && ev.claims.CameAtOnce():
+		return blindToStalls
 	case ev.plan.Point.Workers == 0:
 		return "how many workers there should be is not known: say so with --workers"
 	case !ev.toldApart():
@@ -513,6 +518,8 @@ func (ev *Evidence) stability() spec.Ledger {
 		l.Reason += fmt.Sprintf(", and %.1f of earlier runs", t.prior)
 	}
 	switch {
+	case ev.claims.CameAtOnce():
+		l.Reason += "; " + blindToStalls
 	case !ev.gates() && ev.plan.Profile == spec.ProfileSmoke:
 		l.Reason += "; reported, not judged: a smoke test is too short for it"
 	case !ev.gates():

@@ -43,6 +43,16 @@ func classic(ev *Evidence) *spec.Verdict {
 		v.Verdict, v.Reason = spec.Invalid, ev.brokeOff()
 		return v
 	}
+	// What the server claims and cannot be is no measurement, by any gate.
+	for _, f := range findings(ev) {
+		if f.ID == "server/unsolicited" || f.ID == "server/tokens-implausible" {
+			v.Findings = append(v.Findings, f)
+		}
+	}
+	if len(v.Findings) > 0 {
+		v.Verdict, v.Reason = spec.Invalid, v.Findings[0].Summary
+		return v
+	}
 	d := all[0]
 	v.Episodes, v.LoadedS = 1, round(d.loadedS, 3)
 	for i := range v.Parts {

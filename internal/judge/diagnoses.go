@@ -24,6 +24,8 @@ func diagnoses() []diagnosis {
 		{"config/discovery-panic", spec.Integrity, discoveryPanic},
 		{"config/version-skew", spec.Integrity, versionSkew},
 		{"cluster/pods-failed", spec.Integrity, podsFailed},
+		{"server/unsolicited", "", unsolicitedAnswers},
+		{"server/tokens-implausible", "", tokensImplausible},
 		{"serving/no-tokens", spec.Integrity, noTokensServed},
 		{"start/timeout", spec.Integrity, startTimeout},
 		{"start/cold", spec.Integrity, coldStart},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -299,6 +300,38 @@ func diagnosisCases() map[string]diagnosisCase {
 			return ending{}
 		}}), verdict: spec.Fail, want: []string{"fail serving/errors 2"}, words: []string{"were with worker 2"}},
 
+		"the server claims what it did not send": {episodes: times(2, bout{spoil: texted(1, 1)}), verdict: spec.Invalid,
+			want: []string{"invalid server/tokens-implausible"}, words: []string{"0.01 bytes a token, and 0.5 is the least that can be"}},
+		"tokens: half a byte for each": {episodes: times(9, bout{spoil: texted(100, 50)}), verdict: spec.Pass},
+		"one answer in ten is without its text": {episodes: times(2, bout{spoil: func(q *spec.Request) {
+			texted(100, map[bool]int{true: 1, false: 400}[q.Seq%10 == 0])(q)
+		}}), verdict: spec.Invalid, want: []string{"invalid server/tokens-implausible"}, words: []string{"with 10 % of the tokens, have less than 0.5 bytes of text a token"}},
+		"tokens: one answer in forty is without text": {episodes: times(9, bout{spoil: func(q *spec.Request) {
+			texted(100, map[bool]int{true: 1, false: 400}[q.Seq%40 == 0])(q)
+		}}), verdict: spec.Pass},
+		"one answer claims ten times what was asked for": {episodes: times(2, bout{spoil: func(q *spec.Request) {
+			if texted(100, 400)(q); q.Seq == 77 {
+				q.Tokens = 1000
+			}
+		}}), verdict: spec.Invalid, want: []string{"invalid server/tokens-implausible"}, words: []string{"1 answer claimed up to 1,000 tokens where 100 were asked for"}},
+		"bytes that no request asked for": {episodes: times(9, bout{ends: oneIn(201, ending{class: spec.ClassUnsolicited, tokens: 50, detail: "HTTP/1.1 200 OK"})}), verdict: spec.Invalid,
+			want: []string{"invalid server/unsolicited", "note serving/errors"}, words: []string{"for example: \"HTTP/1.1 200 OK\""}},
+		"the same in the wave before the load": {episodes: blamed(times(1, bout{}), spec.BenchReason{ID: "server/unsolicited", Text: "bytes, 3 times"}), verdict: spec.Invalid,
+			want: []string{"invalid server/unsolicited"}, words: []string{"episode 1: bytes, 3 times"}},
+		"unsolicited before the load":          {events: []spec.Event{answer("", 1, 0, spec.ClassUnsolicited), neverServes(3)}, verdict: spec.Invalid, want: []string{"invalid server/unsolicited"}},
+		"stability: answers come in one event": {episodes: times(9, bout{spoil: texted(1, 400)}), verdict: spec.Inconclusive, words: []string{"stability was not judged: most answers came in one event"}},
+		"stability: answers come at once, in many events": {episodes: times(9, bout{spoil: func(q *spec.Request) {
+			texted(100, 400)(q)
+			q.First, q.Gap = q.Last-int64(time.Millisecond), 0
+		}}), verdict: spec.Inconclusive, words: []string{"stability was not judged"}},
+		"in one event: fewer than half of them": {episodes: times(9, bout{spoil: func(q *spec.Request) {
+			texted(map[bool]int{true: 1, false: 100}[q.Seq%5 < 2], 400)(q)
+		}}), verdict: spec.Pass},
+		"nothing is served, and the audit blames the client": {episodes: times(2, bout{asked: 64, ends: func(u, n int, s float64, w int) ending {
+			return ending{class: "tls", afterS: 0.2, detail: "unknown authority"}
+		}}),
+			verdict: spec.Fail, want: []string{"fail serving/errors", "fail fleet/slow"}, words: []string{"unknown authority"}},
+
 		// Workers.
 		"a worker fails at once and draws everything": {episodes: times(2, hole(2, 10, 13)), verdict: spec.Fail, want: []string{"fail worker/black-hole 2", "fail serving/errors 2"},
 			words: []string{"worker 2 fails what it is sent at once", "GPU-2"}},
@@ -427,6 +460,23 @@ func diagnosisCases() map[string]diagnosisCase {
 		"cold, and a late client": {events: []spec.Event{answer("1", 42, 4, "")}, episodes: times(3, bout{lag: 80}), verdict: spec.Invalid,
 			want: []string{"invalid client/late", "note start/cold 1"}},
 	}
+}
+
+// texted gives a served request's answer so many events and bytes of text.
+func texted(events, bytes int) func(*spec.Request) {
+	return func(q *spec.Request) {
+		if q.Served() {
+			q.Events, q.TextBytes = &events, &bytes
+		}
+	}
+}
+
+// blamed are episodes for which the client's audit has a reason.
+func blamed(all []*spec.EpisodeRecord, reason spec.BenchReason) []*spec.EpisodeRecord {
+	for _, r := range all {
+		r.Episode.Client.Reasons, r.Episode.Client.Valid = append(r.Episode.Client.Reasons, reason), false
+	}
+	return all
 }
 
 // A worker that gets next to nothing is starved by prefixes only where prefixes were

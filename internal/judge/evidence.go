@@ -32,6 +32,8 @@ type Evidence struct {
 	starved     map[string]int // episodes in which the router gave a worker next to nothing
 
 	elsewhere bool // it was loaded, and judged, and the episodes are not here
+
+	claims Claims // of the episodes that count
 }
 
 // start is what was seen before any load.
@@ -115,11 +117,12 @@ func evidenceOf(p *spec.Plan, events []spec.Event, half *digest, all []*digest) 
 		}
 	}
 	for _, d := range all {
-		if !d.client.Valid {
+		if !d.client.Valid && !d.nothingServed() {
 			ev.invalid = append(ev.invalid, d)
 			continue
 		}
 		ev.episodes = append(ev.episodes, d)
+		ev.claims.addAll(&d.claims)
 		ev.tests.add(ev.reading(d))
 	}
 	ev.overall = over(ev.throughputs)
@@ -147,6 +150,13 @@ func over(values []float64) figure {
 	}
 	mean, low, high := stats.MeanInterval(values, confidence)
 	return figure{mean, low, high, len(values)}
+}
+
+// nothingServed reports that requests failed and none was served. That is the deployment's
+// failure, whatever the client's audit says of the load: users whose connections fail hold
+// nothing in flight. Unless what came was not asked for: then it is not known what was served.
+func (d *digest) nothingServed() bool {
+	return d.requests.Served == 0 && d.requests.Failed > 0 && d.requests.Classes[spec.ClassUnsolicited] == 0
 }
 
 // comparable says whether an episode's throughput is that of the whole fleet at its
@@ -310,7 +320,8 @@ func (ev *Evidence) wedged() []string {
 	by := map[string]int{}
 	for _, d := range ev.episodes {
 		for _, s := range d.stalls {
-			if s.open && s.worker != "" && float64(s.until-s.from) >= ev.th.WedgedS {
+			told := s.told || !ev.claims.CameAtOnce() // else the client sees no token until the answer's end
+			if s.open && told && s.worker != "" && float64(s.until-s.from) >= ev.th.WedgedS {
 				by[s.worker]++
 			}
 		}

@@ -92,6 +92,9 @@ func (ev *Evidence) rateExpected() spec.Expected {
 	if !ev.gates() {
 		e.State, e.Note = spec.NotJudged, "reported, not judged"
 	}
+	if ev.claims.CameAtOnce() {
+		e.Note = blindToStalls
+	}
 	return e
 }
 
@@ -153,6 +156,9 @@ func (ev *Evidence) figures() []spec.Figure {
 	}
 	if !math.IsNaN(ev.elasticity) {
 		say("elasticity", figure{ev.elasticity, math.NaN(), math.NaN(), 2}, "", "throughput at half the load against the first episode")
+	}
+	if f := ev.claims.perEvent(); f.n > 0 {
+		say("tokens-per-event", f, "tokens", "tokens that the server counts over events with content, of the served requests")
 	}
 	low, high := stats.ClopperPearson(with, len(ev.episodes), confidence)
 	say("episodes-with-a-stall", figure{float64(with) / float64(len(ev.episodes)), low, high, len(ev.episodes)}, "of episodes", "Clopper-Pearson, 95 %")

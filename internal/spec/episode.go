@@ -122,11 +122,16 @@ type Request struct {
 	Prompt   int    `json:"prompt"`
 	Cached   *int   `json:"cached,omitempty"`
 	Tokens   int    `json:"tokens"`
-	Worker   string `json:"worker,omitempty"`
-	Class    string `json:"class"` // ok, or a class of failure of internal/load
-	Status   int    `json:"status,omitempty"`
-	Finish   string `json:"finish,omitempty"`
-	Detail   string `json:"detail,omitempty"`
+	// Events is in how many events with content the answer came, and TextBytes how many
+	// bytes of text (UTF-8) were in them. Absent: not known, as in older records.
+	Events    *int `json:"events,omitempty"`
+	TextBytes *int `json:"text_bytes,omitempty"`
+
+	Worker string `json:"worker,omitempty"`
+	Class  string `json:"class"` // ok, or a class of failure of internal/load
+	Status int    `json:"status,omitempty"`
+	Finish string `json:"finish,omitempty"`
+	Detail string `json:"detail,omitempty"`
 }
 
 // The sources of a Sample.

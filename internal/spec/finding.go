@@ -12,6 +12,7 @@ func FindingIDs() []string {
 		"client/under-driven", "client/late",
 		"load/past-knee", "load/prefix-affinity", "load/wrong-length",
 		"serving/no-tokens", "serving/errors",
+		"server/tokens-implausible", "server/unsolicited",
 		"telemetry/gap",
 	}
 }
