@@ -13,6 +13,7 @@ import (
 
 	"aicr/internal/checks/graph"
 	"aicr/internal/judge"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -23,7 +24,7 @@ type clusterBook struct {
 	dir    string
 	record *recorder
 	spool  *os.File
-	mask   *graph.Mask // of the token, which a server may have repeated to the load
+	mask   *redact.Mask // of the token, which a server may have repeated to the load
 	goesOn bool        // the run does, on the cluster: what it was judged by is not all of it
 }
 

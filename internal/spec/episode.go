@@ -149,6 +149,7 @@ const (
 	GapCutOff   = "the connection ended"
 	GapOffPage  = "no longer on the page" // its exporter answers, and tells of it no more
 	GapUnlisted = "no longer listed"      // nobody wants it observed any more
+	GapTooMuch  = "the page is past the limit of" // it answers with more than one source may tell
 	GapObserver = "the observer itself"   // was stopped or starved: nobody else is to blame
 )
 
