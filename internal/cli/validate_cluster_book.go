@@ -25,7 +25,7 @@ type clusterBook struct {
 	record *recorder
 	spool  *os.File
 	mask   *redact.Mask // of the token, which a server may have repeated to the load
-	goesOn bool        // the run does, on the cluster: what it was judged by is not all of it
+	goesOn bool         // the run does, on the cluster: what it was judged by is not all of it
 }
 
 const (

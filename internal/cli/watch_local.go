@@ -137,7 +137,18 @@ func (j *watchJob) localSources() []observe.Source {
 		if path == "-" {
 			name = "standard input"
 		}
-		all = append(all, observe.Log(open, name, observe.Labels{}))
+		if j.logs[name] == nil {
+			j.logs[name] = &readBytes{}
+		}
+		count := j.logs[name]
+		counted := func(ctx context.Context) (io.ReadCloser, error) {
+			from, err := open(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return count.of(from), nil
+		}
+		all = append(all, observe.Log(counted, name, observe.Labels{}))
 	}
 	return all
 }

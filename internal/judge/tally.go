@@ -31,8 +31,12 @@ type TallyRow struct {
 	silent int // gaps in a row, up to the latest sample
 }
 
-// Silent says that there was no answer, or none any more at the end.
-func (r *TallyRow) Silent() bool { return r.Samples == 0 || r.silent >= 2 }
+// Silent says that there was no answer, or none any more at the end, or that what answered
+// told no value at all.
+func (r *TallyRow) Silent() bool { return !r.Measured() || r.silent >= 2 }
+
+// Measured says whether any value was ever told.
+func (r *TallyRow) Measured() bool { return len(r.Values)+len(r.Grown) > 0 || r.Throttle != nil }
 
 // Bounds are the least, the greatest and the mean of a value.
 type Bounds struct {
