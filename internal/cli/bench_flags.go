@@ -18,9 +18,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"aicr/internal/checks"
 	"aicr/internal/load"
 	"aicr/internal/load/metric"
 	"aicr/internal/load/workload"
+	"aicr/internal/redact"
 )
 
 // benchOptions are the flags of aicr bench. They have AIPerf's names where
@@ -210,6 +212,7 @@ type benchJob struct {
 	warmup   load.Schedule
 	goodput  []metric.SLO
 	seedText string
+	mask     *redact.Mask // of what the server is told in confidence
 }
 
 // check finds everything that is wrong with the options at once, before
@@ -232,6 +235,7 @@ func (o *benchOptions) check(a *app) (*benchJob, error) {
 		UserAgent: "aicr/" + a.env.Build.Version, HTTP2: o.http == "2"}
 	j.target.Dial = a.env.Network.dialer(j.target)
 	wrong = append(wrong, o.checkSecrets(a, &j.target)...)
+	j.mask = a.secrets.known()
 	if o.url != "" {
 		if _, err := load.NewTarget(j.target); err != nil {
 			bad(targetHint(err), "%w", err)
@@ -312,6 +316,7 @@ func (o *benchOptions) checkSecrets(a *app, t *load.TargetOptions) (wrong []erro
 		}
 		t.Header.Add(name, strings.TrimSpace(value))
 	}
+	a.secrets.add(checks.SecretsOf(t)...)
 	var err error
 	if t.TLS, err = tlsConfig(o.caFile, o.insecure); err != nil {
 		wrong = append(wrong, err)

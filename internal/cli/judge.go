@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"aicr/internal/judge"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -137,6 +138,7 @@ func (a *app) readRun(dir string) (*spec.RecordedRun, error) {
 	if err != nil {
 		return nil, badRecord(dir, err)
 	}
+	hideSecrets(run)
 	for _, note := range run.Notes {
 		a.say("%s", note)
 	}
@@ -178,6 +180,9 @@ func rejudge(ctx context.Context, dir string, run *spec.RecordedRun, plan *spec.
 		e, err := run.Episode(number)
 		if err != nil {
 			return nil, badRecord(dir, err)
+		}
+		for i := range e.Requests {
+			e.Requests[i].Detail = redact.Masked(e.Requests[i].Detail)
 		}
 		c.Add(e)
 	}

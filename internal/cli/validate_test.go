@@ -288,7 +288,7 @@ func TestARecordThatCannotBeKeptIsTold(t *testing.T) {
 	err = j.carryOut(t.Context(), dir, &reached{Target: unkeepable{fleet}, begun: simulatedEpoch(), close: func() {},
 		end: simulatedEpoch}, view)
 	all := problems(err, Failed, "")
-	if worst(all) != Unmeasured || len(all) != 1 || !strings.Contains(all[0].Error(), "episode.json: json: unsupported value: NaN") {
+	if worst(all) != Unmeasured || len(all) != 1 || !strings.Contains(all[0].Error(), "episode.json: loaded_s is NaN, which cannot be written as JSON") {
 		t.Errorf("error %v", err)
 	}
 	if got := out.String(); !strings.HasPrefix(got, "INCONCLUSIVE  ") || !strings.Contains(got, "\n  2 episodes, ") {

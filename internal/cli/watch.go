@@ -11,6 +11,7 @@ import (
 
 	"aicr/internal/judge"
 	"aicr/internal/observe"
+	"aicr/internal/redact"
 )
 
 type watchOptions struct {
@@ -101,14 +102,14 @@ func (a *app) observe(ctx context.Context, o *watchOptions) error {
 	defer job.client.Close()
 	job.settleURL(ctx)
 	if len(job.sources()) == 0 && len(job.files) == 0 {
-		return misuse("name pages with --worker-metrics and --frontend-metrics", "%s has no metrics page, so that there is nothing to watch", withoutQuery(o.url))
+		return misuse("name pages with --worker-metrics and --frontend-metrics", "%s has no metrics page, so that there is nothing to watch", redact.URL(o.url))
 	}
 	clock := observe.StartClock()
 	rec, err := a.openWatch(o, clock.Start())
 	if err != nil {
 		return err
 	}
-	seen := &sightings{live: judge.NewLive(time.Duration(o.interval)), tally: judge.NewTally(), record: rec, clock: clock, off: map[string]*sighting{}}
+	seen := &sightings{secrets: &a.secrets, live: judge.NewLive(time.Duration(o.interval)), tally: judge.NewTally(), record: rec, clock: clock, off: map[string]*sighting{}}
 	// Interrupted or not, what is under way is ended by this function, after the
 	// last look.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -255,7 +256,7 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 					bad("write it as http://HOST:PORT/metrics", "--%s: %w", list.flag, err)
 				}
 			} else if v != local || list.flag != "node-metrics" {
-				f := &targetFile{path: v, flag: list.flag}
+				f := &targetFile{path: v, flag: list.flag, secrets: &a.secrets}
 				j.files = append(j.files, f)
 				if _, err := f.read(); err != nil {
 					wrong = append(wrong, err)
@@ -276,6 +277,14 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 	}
 	config, token, more := a.access(o)
 	j.token = token
+	a.secrets.add(token)
+	for _, list := range [][]string{{o.url}, o.workers, o.frontends, o.gpus, o.nodes} {
+		for _, address := range list {
+			if isURL(address) {
+				a.secrets.add(redact.InURL(address)...)
+			}
+		}
+	}
 	wrong = append(wrong, more...)
 	transport := a.env.Network.transport()
 	transport.TLSClientConfig = config

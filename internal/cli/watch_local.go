@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"aicr/internal/observe"
+	"aicr/internal/redact"
 )
 
 // access reads what the sources' servers want to know, and what is wanted of them.
@@ -39,6 +40,7 @@ func (a *app) access(o *watchOptions) (config *tls.Config, token string, wrong [
 // targetFile is a list of pages that is read again when it changes.
 type targetFile struct {
 	path, flag string
+	secrets    *secrets // of the command: a page's URL may hold one
 	targets    []observe.Target
 	text       []byte
 	said       string
@@ -71,6 +73,9 @@ func (f *targetFile) read() (changed bool, err error) {
 		return false, misuse(hint, "--%s: %s: %w", f.flag, f.path, err)
 	}
 	f.text, f.targets = append([]byte{}, text...), targets
+	for _, t := range targets {
+		f.secrets.add(redact.InURL(t.URL)...)
+	}
 	return true, nil
 }
 

@@ -40,7 +40,7 @@ func (a *app) openWatch(o *watchOptions, start time.Time) (*watchRecord, error) 
 		return nil, unwritten(err)
 	}
 	r.run = spec.Run{Schema: spec.RunSchema, ID: filepath.Base(r.dir), Version: a.env.Build.Version, Command: a.commandLine("watch"),
-		Target: spec.Target{URL: withoutQuery(o.url)}, Start: start.UTC().Format(time.RFC3339Nano)}
+		Target: spec.Target{URL: redact.URL(o.url)}, Start: start.UTC().Format(time.RFC3339Nano)}
 	if err := r.writeRun(); err != nil {
 		return nil, unwritten(err)
 	}

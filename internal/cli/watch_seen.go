@@ -18,7 +18,8 @@ import (
 // sightings is what was seen so far. The observer tells it from one goroutine,
 // the screen is drawn from another.
 type sightings struct {
-	clock observe.Clock
+	clock   observe.Clock
+	secrets *secrets
 
 	out    sync.Mutex
 	record *watchRecord
@@ -53,6 +54,7 @@ type sighting struct {
 
 // Sample takes a sample.
 func (s *sightings) Sample(sample spec.Sample) {
+	sample.Gap = s.secrets.known().Text(sample.Gap)
 	s.mu.Lock()
 	s.live.Add(sample)
 	s.tally.Add(sample)
@@ -62,6 +64,7 @@ func (s *sightings) Sample(sample spec.Sample) {
 
 // Event takes what a log said.
 func (s *sightings) Event(e spec.Event) {
+	e.Text = s.secrets.known().Text(e.Text)
 	s.keep("events.jsonl", e)
 	at := time.Duration(e.T * float64(time.Second))
 	s.mu.Lock()

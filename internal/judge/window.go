@@ -316,7 +316,7 @@ type window struct {
 	workerOf []int       // of GPU: the first worker that is on it, or -1
 	loads    [lookS]load // of the workers together, by second
 	flow     *flow       // of the workers together, now
-	atWork   *atWork        // of the GPUs, now
+	atWork   *atWork     // of the GPUs, now
 }
 
 // load is what the workers have in one second, all together.

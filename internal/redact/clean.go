@@ -96,12 +96,12 @@ var (
 // Writer gives text of this program to a stream of which nothing but text is expected.
 // Sentences are clean when they come here; this is the last stand, which holds whoever
 // forgot to clean a part of one. Colours and the moves of a status line pass where
-// the stream is a terminal.
-func Writer(w io.Writer, terminal bool) io.Writer { return &cleanWriter{w, terminal} }
+// drawn says that there are any.
+func Writer(w io.Writer, drawn func() bool) io.Writer { return &cleanWriter{w, drawn} }
 
 type cleanWriter struct {
-	w        io.Writer
-	terminal bool
+	w     io.Writer
+	drawn func() bool
 }
 
 func (c *cleanWriter) Write(p []byte) (int, error) {
@@ -155,7 +155,7 @@ var ownSequence = regexp.MustCompile(`^(?:\x1b\[(?:[0-9;]*m|[0-9]+A|[JK])|\r)`)
 
 // own is the length of such a sequence that a text begins with.
 func (c *cleanWriter) own(text string) int {
-	if !c.terminal {
+	if !c.drawn() {
 		return 0
 	}
 	return len(ownSequence.FindString(text))

@@ -68,7 +68,7 @@ func TestAStreamDoesNothingElseThanWhatIsItsOwn(t *testing.T) {
 		{true, "\x1b[31m::error::x\x1b]0;t\x07\x1b[2J\u202e\x1b[0m\n", "\x1b[31m: :error::x□]0;t□□[2J□\x1b[0m\n"},
 	} {
 		var b bytes.Buffer
-		if n, err := Writer(&b, c.terminal).Write([]byte(c.text)); n != len(c.text) || err != nil || b.String() != c.want {
+		if n, err := Writer(&b, func() bool { return c.terminal }).Write([]byte(c.text)); n != len(c.text) || err != nil || b.String() != c.want {
 			t.Errorf("%q becomes %q (%d, %v), want %q", c.text, b.String(), n, err, c.want)
 		}
 	}
@@ -113,7 +113,7 @@ func FuzzClean(f *testing.F) {
 			t.Errorf("%q, cleaned again, is %q", once, Clean(once))
 		}
 		var b bytes.Buffer
-		if _, err := Writer(&b, false).Write([]byte(text)); err != nil {
+		if _, err := Writer(&b, func() bool { return false }).Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {

@@ -207,6 +207,35 @@ func (r *maskedReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// Writer passes on what is written to it without the secrets. Close writes what could have
+// been the beginning of one, and closes nothing else.
+func (m *Mask) Writer(to io.Writer) io.WriteCloser { return &maskedWriter{mask: m, to: to} }
+
+type maskedWriter struct {
+	mask *Mask
+	to   io.Writer
+	held []byte
+}
+
+func (w *maskedWriter) Write(p []byte) (int, error) {
+	if w.mask == nil {
+		return w.to.Write(p)
+	}
+	text := []byte(w.mask.hide.Replace(string(append(w.held, p...))))
+	free := len(text) - w.mask.begun(text)
+	w.held = append([]byte(nil), text[free:]...)
+	if _, err := w.to.Write(text[:free]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (w *maskedWriter) Close() error {
+	_, err := w.to.Write(w.held)
+	w.held = nil
+	return err
+}
+
 // begun is how many bytes at the end could be the beginning of a secret.
 func (m *Mask) begun(text []byte) (longest int) {
 	for _, form := range m.forms {
