@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"math/rand/v2"
@@ -246,7 +247,7 @@ func (o *benchOptions) check(a *app) (*benchJob, error) {
 		}
 	}
 	wrong = append(wrong, o.checkSchedule(j)...)
-	wrong = append(wrong, o.checkWorkload(j)...)
+	wrong = append(wrong, o.checkWorkload(a, j)...)
 	if o.errorShare < 0 || o.errorShare > 1 {
 		bad("0.01 allows one request in a hundred to fail", "--max-error-share: %v is not between 0 and 1", o.errorShare)
 	}
@@ -296,7 +297,7 @@ func portOf(raw string) string {
 
 func (o *benchOptions) checkSecrets(a *app, t *load.TargetOptions) (wrong []error) {
 	if o.keyFile != "" {
-		b, err := os.ReadFile(o.keyFile)
+		b, err := readWhole(a.ended, o.keyFile, maxSecretFile)
 		t.APIKey = strings.TrimSpace(string(b))
 		switch {
 		case err != nil:
@@ -318,7 +319,7 @@ func (o *benchOptions) checkSecrets(a *app, t *load.TargetOptions) (wrong []erro
 	}
 	a.secrets.add(checks.SecretsOf(t)...)
 	var err error
-	if t.TLS, err = tlsConfig(o.caFile, o.insecure); err != nil {
+	if t.TLS, err = tlsConfig(a.ended, o.caFile, o.insecure); err != nil {
 		wrong = append(wrong, err)
 	}
 	return wrong
@@ -398,7 +399,7 @@ func (o *benchOptions) checkSchedule(j *benchJob) (wrong []error) {
 	return wrong
 }
 
-func (o *benchOptions) checkWorkload(j *benchJob) (wrong []error) {
+func (o *benchOptions) checkWorkload(a *app, j *benchJob) (wrong []error) {
 	seed := o.seed
 	j.seedText = "given"
 	if !o.changed("random-seed") {
@@ -423,14 +424,14 @@ func (o *benchOptions) checkWorkload(j *benchJob) (wrong []error) {
 	}
 	switch {
 	case o.inputsFile != "":
-		j.replay, err = readWorkload("--inputs", o.inputsFile, func(f *os.File) (*workload.Workload, error) {
+		j.replay, err = readWorkload(a.ended, "--inputs", o.inputsFile, func(f io.Reader) (*workload.Workload, error) {
 			return workload.ReadInputs(f, filepath.Base(o.inputsFile), workload.Replay{Model: o.model})
 		})
 	case o.datasetFile != "":
 		if o.model == "" && !o.demo {
 			wrong = append(wrong, misuse("name the model with --model", "--dataset needs a --model"))
 		}
-		j.replay, err = readWorkload("--dataset", o.datasetFile, func(f *os.File) (*workload.Workload, error) {
+		j.replay, err = readWorkload(a.ended, "--dataset", o.datasetFile, func(f io.Reader) (*workload.Workload, error) {
 			return workload.ReadDataset(f, filepath.Base(o.datasetFile), j.spec)
 		})
 	default:
@@ -441,13 +442,13 @@ func (o *benchOptions) checkWorkload(j *benchJob) (wrong []error) {
 	return append(wrong, fieldProblems("", err)...)
 }
 
-func readWorkload(flag, path string, read func(*os.File) (*workload.Workload, error)) (*workload.Workload, error) {
-	f, err := os.Open(path)
+func readWorkload(ended <-chan struct{}, flag, path string, read func(io.Reader) (*workload.Workload, error)) (*workload.Workload, error) {
+	f, err := openInput(ended, path)
 	if err != nil {
 		return nil, misuse("check the path in "+flag, "reading the requests: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	return read(f)
+	return read(io.LimitReader(f, maxDatasetFile))
 }
 
 // fieldProblems words what the workload found wrong.

@@ -134,7 +134,7 @@ func (a *app) readRun(dir string) (*spec.RecordedRun, error) {
 	} else if !info.IsDir() {
 		return nil, misuse("name the folder that --run named", "reading the run: %s is no folder", dir)
 	}
-	run, err := spec.ReadRun(os.DirFS(dir))
+	run, err := spec.ReadRun(runFiles(dir))
 	if err != nil {
 		return nil, badRecord(dir, err)
 	}
@@ -198,7 +198,7 @@ func (a *app) settleVerdict(dir string, v *spec.Verdict) error {
 	if err != nil {
 		return err
 	}
-	there, err := os.ReadFile(path)
+	there, err := readWithin(a.ended, path, spec.MaxSnapshot)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		if err := writeJSONFile(path, v); err != nil {

@@ -108,7 +108,7 @@ func (o *kneeOptions) check(a *app) (*kneeJob, error) {
 				bad("leave it out: the scenario says what the fleet is", "--%s is for --url, not for --sim", flag)
 			}
 		}
-		s, err := readScenario(t.sim)
+		s, err := readScenario(a.ended, t.sim)
 		also(err)
 		if err == nil {
 			j.named = &s

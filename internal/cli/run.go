@@ -30,6 +30,7 @@ func run(ctx context.Context, env Env, constructors func(*app) []*cobra.Command)
 	gone := func() { cancel(errInterrupted) }
 	env.Stdout, env.Stderr = &readWriter{env.Stdout, gone}, &readWriter{env.Stderr, gone}
 	a := newApp(env)
+	a.ended = ctx.Done()
 	done := make(chan Code, 1)
 	go func() { done <- a.execute(ctx, a.root(constructors)) }()
 	for {
@@ -59,6 +60,7 @@ type app struct {
 	chatty bool
 
 	secrets  secrets
+	ended    <-chan struct{} // closed when the command is to end; nil: never
 	product  *productWriter
 	settings settings
 	running  bool // the command itself has begun, so that an error is not one of usage

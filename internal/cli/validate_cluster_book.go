@@ -54,7 +54,7 @@ func (a *app) openBook(dir string, run spec.Run, plan *spec.Plan, events []spec.
 func (a *app) reopenBook(dir string, kept *graph.Kept) (*clusterBook, error) {
 	b := &clusterBook{app: a, dir: dir, record: &recorder{dir: dir, run: kept.Run}}
 	err := os.MkdirAll(filepath.Join(dir, episodesDir), 0o777)
-	if was, unread := spec.ReadRun(os.DirFS(dir)); unread == nil && graph.Recorded(was.Events) {
+	if was, unread := spec.ReadRun(runFiles(dir)); unread == nil && graph.Recorded(was.Events) {
 		kept.Events = was.Events
 	} else if err == nil {
 		err = writeWhole(filepath.Join(dir, eventsFile), func(w io.Writer) error { return writeLines(w, kept.Events) })
@@ -90,7 +90,7 @@ func (b *clusterBook) Episode(e *spec.EpisodeRecord) error {
 
 // Episodes is how many there are, without the look at half the load.
 func (b *clusterBook) Episodes() (n int, err error) {
-	run, err := spec.ReadRun(os.DirFS(b.dir))
+	run, err := spec.ReadRun(runFiles(b.dir))
 	if err != nil {
 		return 0, badRecord(b.dir, err)
 	}
@@ -130,7 +130,7 @@ func (b *clusterBook) Adopt(archive io.Reader) error {
 	if err != nil {
 		return unwritten(err)
 	}
-	fetched, err := spec.ReadRun(os.DirFS(part))
+	fetched, err := spec.ReadRun(runFiles(part))
 	if err != nil {
 		return badRecord(part, err)
 	}
@@ -230,7 +230,7 @@ func (b *clusterBook) write(name string, data []byte) error {
 
 // Judge judges what is kept.
 func (b *clusterBook) Judge(ctx context.Context) (*spec.Verdict, []spec.Event, error) {
-	run, err := spec.ReadRun(os.DirFS(b.dir))
+	run, err := spec.ReadRun(runFiles(b.dir))
 	if err != nil {
 		return nil, nil, badRecord(b.dir, err)
 	}
@@ -242,7 +242,7 @@ func (b *clusterBook) Judge(ctx context.Context) (*spec.Verdict, []spec.Event, e
 // of the runtime and the GPUs.
 func (b *clusterBook) deployment(workers int) spec.Deployment {
 	d := spec.NewDeployment(b.record.run.Target, workers)
-	run, err := spec.ReadRun(os.DirFS(b.dir))
+	run, err := spec.ReadRun(runFiles(b.dir))
 	if err != nil {
 		return d // that it cannot be read was told by who judged it
 	}

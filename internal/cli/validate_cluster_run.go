@@ -468,7 +468,7 @@ func attachedTo(word string) (dir, id string, err error) {
 	if runID.MatchString(word) {
 		return "", word, nil
 	}
-	run, err := spec.ReadRun(os.DirFS(word))
+	run, err := spec.ReadRun(runFiles(word))
 	if err == nil && runID.MatchString(run.Run.ID) {
 		return word, run.Run.ID, nil
 	}

@@ -254,7 +254,7 @@ func (j *validateJob) checkTarget() (wrong []error) {
 			bad("leave it out: the scenario says what the fleet is", "--%s is for --url, not for --sim", flag)
 		}
 	}
-	s, err := readScenario(o.sim)
+	s, err := readScenario(a.ended, o.sim)
 	if err != nil {
 		return append(wrong, err)
 	}

@@ -256,7 +256,7 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 					bad("write it as http://HOST:PORT/metrics", "--%s: %w", list.flag, err)
 				}
 			} else if v != local || list.flag != "node-metrics" {
-				f := &targetFile{path: v, flag: list.flag, secrets: &a.secrets}
+				f := &targetFile{path: v, flag: list.flag, secrets: &a.secrets, ended: a.ended}
 				j.files = append(j.files, f)
 				if _, err := f.read(); err != nil {
 					wrong = append(wrong, err)
