@@ -52,6 +52,8 @@ FUZZ := \
 	internal/observe:FuzzSMI \
 	internal/observe:FuzzLogLine \
 	internal/observe:FuzzTargets \
+	internal/redact:FuzzClean \
+	internal/redact:FuzzMask \
 
 LINT := go tool -modfile=tools/go.mod golangci-lint
 PROVE := go run ./hack/prove

@@ -15,6 +15,7 @@ import (
 	"aicr/internal/load/aiperf"
 	"aicr/internal/load/metric"
 	"aicr/internal/load/workload"
+	"aicr/internal/redact"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 	"aicr/internal/stats"
@@ -48,7 +49,7 @@ func (r *benchReport) meta() aiperf.Meta {
 	return aiperf.Meta{
 		Version: r.app.env.Build.Version, BenchmarkID: id, Epoch: r.res.Epoch, CommandLine: r.app.commandLine("bench"), Seed: &seed,
 		Cancelled: r.res.Interrupted,
-		InputConfig: aiperf.Input{Model: r.probe.Model, URL: r.target.String(), Requests: r.job.main.Count,
+		InputConfig: aiperf.Input{Model: r.probe.Model, URL: redact.URL(r.target.String()), Requests: r.job.main.Count,
 			Concurrency: r.job.main.Users, Input: r.job.options.input, Output: r.job.options.output}.JSON(),
 	}
 }
@@ -65,10 +66,7 @@ func (a *app) commandLine(command string) string {
 			values = []string{s.Value}
 		}
 		for _, v := range values {
-			if isURL(v) {
-				v = withoutQuery(v)
-			}
-			words = append(words, "--"+s.Name+"="+layout.Quoted(v))
+			words = append(words, "--"+s.Name+"="+layout.Quoted(a.secrets.known().Text(shownValue(s.Name, v))))
 		}
 	}
 	return strings.Join(words, " ")
@@ -83,7 +81,7 @@ func (r *benchReport) document() *spec.Bench {
 	d := &spec.Bench{
 		Schema: spec.BenchSchema, Version: r.app.env.Build.Version, Command: r.app.commandLine("bench"),
 		Start: clock(r.res.Main.Start), End: clock(r.res.Main.End),
-		Target: spec.BenchTarget{URL: r.target.String(), Model: r.probe.Model, Wire: r.res.Wire,
+		Target: spec.BenchTarget{URL: redact.URL(r.target.String()), Model: r.probe.Model, Wire: r.res.Wire,
 			ResolveMS: millis(r.target.Resolve), FirstAnswerMS: millis(r.probe.FirstAnswer),
 			ProbeRequests: r.probe.Requests, NamesWorkers: r.probe.Workers, Nagle: r.probe.Nagle.String()},
 		Workload: r.workload(sum),

@@ -210,7 +210,7 @@ func (k *checkKeeper) say(l graph.LoadLine) {
 // conclude is the verdict: that of who loaded or, where there is none, that of the whole
 // episodes that there are, and of how it ended.
 func (k *checkKeeper) conclude(ctx context.Context, end loadEnd) *spec.Verdict {
-	if run, err := spec.ReadRun(os.DirFS(k.folder())); err == nil {
+	if run, err := spec.ReadRun(runFiles(k.folder())); err == nil {
 		if v, err := run.Verdict(); err == nil && v != nil {
 			return v // it is written last: all that it follows from is there
 		}
@@ -278,7 +278,7 @@ func endLine(f *os.File) error {
 // judgeKept judges what is in the folder. The event counts, whether it could be kept or
 // not.
 func (k *checkKeeper) judgeKept(ctx context.Context, end spec.Event) (*spec.Verdict, error) {
-	run, err := spec.ReadRun(os.DirFS(k.folder()))
+	run, err := spec.ReadRun(runFiles(k.folder()))
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +341,7 @@ func (k *checkKeeper) wait(ctx context.Context) {
 // reportOf is what there is to report.
 func (k *checkKeeper) reportOf(ctx context.Context, v *spec.Verdict) *spec.Report {
 	brief := &spec.Report{Run: k.given.run, Plan: k.given.plan, Verdict: v}
-	run, err := spec.ReadRun(os.DirFS(k.folder()))
+	run, err := spec.ReadRun(runFiles(k.folder()))
 	if err != nil {
 		return brief
 	}

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -127,11 +125,11 @@ func configMapPlace(place string) (namespace, name string, err error) {
 }
 
 // readSnapshot reads a Snapshot from a file, where nothing is contacted.
-func readSnapshot(place string) (*spec.Snapshot, error) {
+func (a *app) readSnapshot(place string) (*spec.Snapshot, error) {
 	if strings.HasPrefix(place, configMapScheme) {
 		return nil, misuse("write it to a file first, with kubectl get configmap", "--snapshot: %s is in a cluster, and nothing is contacted here", place)
 	}
-	data, err := readSnapshotFile(place)
+	data, err := a.readSnapshotFile(place)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +138,7 @@ func readSnapshot(place string) (*spec.Snapshot, error) {
 
 // readSnapshotOf reads a Snapshot that may be on the cluster that is meant.
 func (a *app) readSnapshotOf(ctx context.Context, place string, o clusterFlags) (*spec.Snapshot, error) {
-	read := readSnapshotFile
+	read := a.readSnapshotFile
 	if strings.HasPrefix(place, configMapScheme) {
 		read = func(place string) ([]byte, error) { return a.readConfigMap(ctx, place, o) }
 	}
@@ -161,23 +159,12 @@ func decodedSnapshot(place string, data []byte) (*spec.Snapshot, error) {
 
 const takeOne = "aicr snapshot --write FILE takes one"
 
-func readSnapshotFile(path string) ([]byte, error) {
-	data, err := readWithin(path, spec.MaxSnapshot)
+func (a *app) readSnapshotFile(path string) ([]byte, error) {
+	data, err := readWithin(a.ended, path, spec.MaxSnapshot)
 	if err != nil {
 		return nil, misuse(takeOne, "reading the snapshot: %w", err)
 	}
 	return data, nil
-}
-
-// readWithin reads no more of a file than one byte over the limit: what is longer is
-// refused by the decoder, which has the words for it, and a device never ends.
-func readWithin(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
 func (a *app) readConfigMap(ctx context.Context, place string, o clusterFlags) ([]byte, error) {

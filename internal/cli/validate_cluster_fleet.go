@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"aicr/internal/checks/graph"
@@ -91,7 +90,7 @@ func (j *validateJob) nodeOf(ctx context.Context, dir string, side *judge.FleetS
 
 // takeEpisodes takes in what is compared of a node's run.
 func takeEpisodes(side *judge.FleetSide, dir string) error {
-	run, err := spec.ReadRun(os.DirFS(dir))
+	run, err := spec.ReadRun(runFiles(dir))
 	if err != nil {
 		return badRecord(dir, err)
 	}

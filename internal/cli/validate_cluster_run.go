@@ -16,6 +16,7 @@ import (
 	"aicr/internal/judge"
 	"aicr/internal/kube"
 	"aicr/internal/load"
+	"aicr/internal/redact"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
@@ -157,7 +158,7 @@ func (j *validateJob) lead(ctx context.Context, book *clusterBook, kept *graph.K
 	defer func() { view.close() }()
 	word, _ := a.env.LookupEnv(spec.KnobToken)
 	token := graph.Secret(word)
-	book.mask = graph.NewMask(token)
+	book.mask = redact.NewMask(string(token))
 	r := &graph.Run{API: j.cluster, Kept: kept, Secret: token, Book: book, Now: a.env.Now, Hear: view.hear,
 		Told:  graph.Told{Say: func(text string) { a.say("%s", text) }, Waiting: func(text string) { view.Waiting(text) }},
 		Begun: func() { a.leave(kept, j.cleanCommand(kept)) }, Attach: j.attachCommand(kept)}
@@ -467,7 +468,7 @@ func attachedTo(word string) (dir, id string, err error) {
 	if runID.MatchString(word) {
 		return "", word, nil
 	}
-	run, err := spec.ReadRun(os.DirFS(word))
+	run, err := spec.ReadRun(runFiles(word))
 	if err == nil && runID.MatchString(run.Run.ID) {
 		return word, run.Run.ID, nil
 	}

@@ -16,6 +16,7 @@ import (
 	"aicr/internal/checks/graph"
 	"aicr/internal/load"
 	"aicr/internal/load/workload"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -253,7 +254,7 @@ func (j *validateJob) checkTarget() (wrong []error) {
 			bad("leave it out: the scenario says what the fleet is", "--%s is for --url, not for --sim", flag)
 		}
 	}
-	s, err := readScenario(o.sim)
+	s, err := readScenario(a.ended, o.sim)
 	if err != nil {
 		return append(wrong, err)
 	}
@@ -316,7 +317,7 @@ func (j *validateJob) makePlan(ctx context.Context, recipe *recipeFile) error {
 	if j.plan, err = p.plan(o.profile, stability, point, o.seed); err != nil {
 		return err
 	}
-	j.origin = spec.Target{URL: withoutQuery(o.url), Model: o.model}
+	j.origin = spec.Target{URL: redact.URL(o.url), Model: o.model}
 	if j.named != nil {
 		j.origin = spec.Target{Scenario: j.named.Metadata.Name, Seed: o.seed, Simulated: true}
 	}

@@ -56,7 +56,7 @@ func (o *validateOptions) readPapers(ctx context.Context, a *app, sound bool) (*
 	also(err)
 	onCluster := strings.HasPrefix(o.snapshot, configMapScheme)
 	if o.snapshot != "" && (!onCluster || o.noCluster || o.dryRun) {
-		p.snapshot, err = readSnapshot(o.snapshot)
+		p.snapshot, err = a.readSnapshot(o.snapshot)
 		also(err)
 	}
 	var bad []error

@@ -53,11 +53,7 @@ func (p *planner) said(flag string) bool {
 	if set.Source == "" || set.Source == FromDefault {
 		return false
 	}
-	value := set.Value
-	if isURL(value) {
-		value = withoutQuery(value)
-	}
-	p.note(flag, value, string(set.Source), set.Place)
+	p.note(flag, shownValue(flag, set.Value), string(set.Source), set.Place)
 	return true
 }
 

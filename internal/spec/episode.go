@@ -152,9 +152,10 @@ const (
 	GapLate     = "the answer was late"
 	GapReset    = "connection reset"
 	GapCutOff   = "the connection ended"
-	GapOffPage  = "no longer on the page" // its exporter answers, and tells of it no more
-	GapUnlisted = "no longer listed"      // nobody wants it observed any more
-	GapObserver = "the observer itself"   // was stopped or starved: nobody else is to blame
+	GapOffPage  = "no longer on the page"         // its exporter answers, and tells of it no more
+	GapUnlisted = "no longer listed"              // nobody wants it observed any more
+	GapTooMuch  = "the page is past the limit of" // it answers with more than one source may tell
+	GapObserver = "the observer itself"           // was stopped or starved: nobody else is to blame
 )
 
 // Sample is a line of series.jsonl: what one source said at one time. Exactly

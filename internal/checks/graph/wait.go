@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"time"
 
 	"aicr/internal/kube"
-	"aicr/internal/observe"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -171,6 +172,9 @@ func tailOf(ctx context.Context, api API, namespace string, of logOf, lines int)
 	}
 	if len(data) > mostLog { // the end says what happened
 		data = data[len(data)-mostLog:]
+		if i := bytes.IndexByte(data, '\n'); i >= 0 {
+			data = data[i+1:] // without its beginning, a line's secret is not known any more
+		}
 	}
 	text := strings.TrimRight(strings.ToValidUTF8(string(data), "\uFFFD"), "\n")
 	if text == "" {
@@ -178,7 +182,7 @@ func tailOf(ctx context.Context, api API, namespace string, of logOf, lines int)
 	}
 	var all []string
 	for line := range strings.SplitSeq(text, "\n") {
-		all = append(all, observe.Masked(strings.TrimRight(line, "\r")))
+		all = append(all, redact.Masked(strings.TrimRight(line, "\r")))
 	}
 	return all, nil
 }
