@@ -11,8 +11,8 @@ import (
 
 // reading is what one episode adds to the sequential tests.
 type reading struct {
-	ratio   float64  // throughput over the reference; NaN: capability is not judged in it
-	stalls  int      // events
+	ratio   float64 // throughput over the reference; NaN: capability is not judged in it
+	stalls  []stallEvent
 	minutes float64  // of load
 	slow    []string // workers below their share
 	ttftBad bool     // the whole interval of its p99 lies above the guardrail
@@ -24,31 +24,18 @@ type reading struct {
 // can be found by Monte Carlo.
 type sequence struct {
 	th       *spec.Thresholds
-	prior    float64 // stalls of earlier runs
-	from     float64 // where the test of stalls begins, by what earlier runs saw
 	episodes int
 	judged   int // episodes that told of capability
 	capacity float64
 	capWalk  []float64
-	stalls   int
-	minutes  float64
-	rateWalk []float64
+	stalls   stallTests
 	slow     map[string]int
 	ttftBad  int
 	ttftTold int // episodes whose p99 can be told
 }
 
 func newSequence(p *spec.Plan) *sequence {
-	s := &sequence{th: &p.Thresholds, slow: map[string]int{}}
-	for _, prior := range p.Prior {
-		s.prior += prior.Count
-	}
-	// Earlier runs may speak against a deployment, never for it: one that was well
-	// last week has still to show it, and one that was repaired is not held for what
-	// it was. No more than one bound is given ahead.
-	_, high := s.rateBounds()
-	s.from = min(max(0, stats.PoissonLLR(s.prior, p.PriorMinutes, s.th.RateOK, s.th.RateBad)), high)
-	return s
+	return &sequence{th: &p.Thresholds, stalls: newStallTests(p), slow: map[string]int{}}
 }
 
 func (s *sequence) add(r reading) {
@@ -59,9 +46,7 @@ func (s *sequence) add(r reading) {
 		s.capacity += stats.NormalStep(math.Log(max(r.ratio, 1e-3)), s.th.RatioGood, s.th.RatioBad, s.th.Sigma)
 	}
 	s.capWalk = append(s.capWalk, s.capacity)
-	s.stalls += r.stalls
-	s.minutes += r.minutes
-	s.rateWalk = append(s.rateWalk, s.rate())
+	s.stalls.add(r.stalls, r.minutes)
 	for _, w := range r.slow {
 		s.slow[w]++
 	}
@@ -73,16 +58,8 @@ func (s *sequence) add(r reading) {
 	}
 }
 
-// rate is the test of the stalls' rate: above 0 speaks for a bad one.
-func (s *sequence) rate() float64 {
-	return s.from + stats.PoissonLLR(float64(s.stalls), s.minutes, s.th.RateOK, s.th.RateBad)
-}
-
 func (s *sequence) capBounds() (low, high float64) {
 	return stats.SPRTBounds(s.th.AlphaCap, s.th.BetaCap)
-}
-func (s *sequence) rateBounds() (low, high float64) {
-	return stats.SPRTBounds(s.th.AlphaRate, s.th.BetaRate)
 }
 
 // enough says whether there are as many episodes as a word on capability takes.
@@ -104,19 +81,12 @@ func (s *sequence) capacityState() spec.State {
 	return spec.Inconclusive
 }
 
-// rateState is what the test of stalls has come to. One alone never fails: chance
-// has to be given a chance.
+// rateState is what the tests of stalls have come to.
 func (s *sequence) rateState() spec.State {
-	low, high := s.rateBounds()
-	switch r := s.rate(); {
-	case s.episodes == 0:
+	if s.episodes == 0 {
 		return spec.NotJudged
-	case r >= high && float64(s.stalls)+s.prior >= float64(s.th.MinStalls) && s.stalls > 0:
-		return spec.Fail
-	case r <= low:
-		return spec.Pass
 	}
-	return spec.Inconclusive
+	return s.stalls.state(s.spent())
 }
 
 // ttftState is what the guardrail has come to.

@@ -53,7 +53,7 @@ func (s *truth) draw(rng *rand.Rand, th *spec.Thresholds, deployment float64) re
 	for t := rng.ExpFloat64(); t < s.stalls*r.minutes; t += rng.ExpFloat64() {
 		lost += min(th.EpisodeS, stallMedianS*math.Exp(stallSpread*rng.NormFloat64())) + th.BatchS
 		if rng.Float64() < stallSeen {
-			r.stalls++
+			r.stalls = append(r.stalls, stallEvent{worker: "3"})
 		}
 	}
 	if 1-lost/th.EpisodeS < th.CleanShare {
