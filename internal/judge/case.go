@@ -462,6 +462,10 @@ func (ev *Evidence) capability() spec.Ledger {
 			l.State = spec.NotJudged
 		}
 	}
+	if l.State == spec.Fail && ev.chanceOfTheKnee() {
+		l.State = spec.Inconclusive
+		parts = append(parts, "where throughput is chance and nothing else speaks of a slow fleet")
+	}
 	l.Reason = strings.Join(parts, ", ")
 	return l
 }
@@ -524,6 +528,8 @@ func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
 		return "nothing was loaded"
 	case next != nil:
 		return "not decided: " + next.Why
+	case ev.chanceOfTheKnee():
+		return fmt.Sprintf("%s past the knee, where throughput is chance, and nothing else speaks of a slow fleet: step the concurrency down", ev.slowWords())
 	}
 	if why := ev.heldBack(); why != "" {
 		return why

@@ -26,6 +26,9 @@ func (ev *Evidence) expectations() []spec.Expected {
 		ratio := figure{o.value / ref.Throughput, o.low / ref.Throughput, o.high / ref.Throughput, o.n}
 		all = append(all, expected("throughput-of-reference", fmt.Sprintf(">= %.2f of %s tokens/s", ev.th.RatioGood, grouped(ref.Throughput)), fmt.Sprintf("> %.2f, by a sequential test", ev.th.RatioBad),
 			ratio, "ratio", ev.tests.capacityState()))
+		if e := &all[len(all)-1]; e.State == spec.Fail && ev.chanceOfTheKnee() {
+			e.State, e.Note = spec.Inconclusive, "past the knee"
+		}
 	}
 	if !slices.ContainsFunc(ev.plan.Constraints, func(c spec.Constraint) bool { return c.Name == spec.ConstraintTTFT }) {
 		all = append(all, expected("ttft-p99-guardrail", fmt.Sprintf("<= %s", grouped(ev.guardMS)), fmt.Sprintf("<= %s in more than half of the episodes", grouped(ev.guardMS)), ev.ttft(), "ms", ev.tests.ttftState()))

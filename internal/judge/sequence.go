@@ -24,9 +24,12 @@ type reading struct {
 // can be found by Monte Carlo.
 type sequence struct {
 	th       *spec.Thresholds
+	sigma    float64 // ln-sd of an episode
+	refers   float64 // episodes that the reference is the mean of; +Inf: it has no error
 	episodes int
 	judged   int // episodes that told of capability
-	capacity float64
+	evidence float64 // the sum of what each episode says of capability
+	capacity float64 // the score that it makes
 	capWalk  []float64
 	stalls   stallTests
 	slow     map[string]int
@@ -35,7 +38,27 @@ type sequence struct {
 }
 
 func newSequence(p *spec.Plan) *sequence {
-	return &sequence{th: &p.Thresholds, stalls: newStallTests(p), slow: map[string]int{}}
+	s := &sequence{th: &p.Thresholds, sigma: p.Thresholds.Sigma, refers: math.Inf(1), stalls: newStallTests(p), slow: map[string]int{}}
+	if ref := p.Reference; ref != nil {
+		s.sigma = max(s.sigma, spreadOf(ref))
+		if ref.N > 0 {
+			s.refers = float64(ref.N)
+		}
+	}
+	return s
+}
+
+// spreadConfidence is how sure it is that the episodes behind a reference did not differ
+// by more than is reckoned with: the deviation of few of them is more often too small
+// than too large. By more than a half, a reference of three episodes could clear no fleet.
+const spreadConfidence = 0.5
+
+// spreadOf is by how much episodes differ, by those that a reference is of; 0: unknown.
+func spreadOf(ref *spec.ReferenceFigure) float64 {
+	if upper := stats.SpreadUpper(ref.Dispersion, ref.N, spreadConfidence); !math.IsNaN(upper) {
+		return upper
+	}
+	return ref.Dispersion
 }
 
 func (s *sequence) add(r reading) {
@@ -43,7 +66,10 @@ func (s *sequence) add(r reading) {
 	if !math.IsNaN(r.ratio) {
 		s.judged++
 		// A fleet that made nothing at all is as bad as can be told.
-		s.capacity += stats.NormalStep(math.Log(max(r.ratio, 1e-3)), s.th.RatioGood, s.th.RatioBad, s.th.Sigma)
+		s.evidence += stats.NormalStep(math.Log(max(r.ratio, 1e-3)), s.th.RatioGood, s.th.RatioBad, s.sigma)
+		// The mean of k episodes over that of n has the variance sigma²(1/k + 1/n): the error
+		// of the reference is the same in each ratio, and no number of episodes averages it out.
+		s.capacity = s.evidence / (1 + float64(s.judged)/s.refers)
 	}
 	s.capWalk = append(s.capWalk, s.capacity)
 	s.stalls.add(r.stalls, r.minutes)
