@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"aicr/internal/checks"
+	"aicr/internal/judge"
 	"aicr/internal/spec"
-	"aicr/internal/stats"
 )
 
 // planner makes a plan of the flags, the recipe, the variables, the scenario, the
@@ -325,9 +325,7 @@ func costOf(p *spec.Plan) spec.Cost {
 	t := &p.Thresholds
 	expected := t.MinEpisodes
 	if p.Stability == spec.StabilityGate && p.Profile != spec.ProfileClassic {
-		low, _ := stats.SPRTBounds(t.AlphaRate, t.BetaRate)
-		minutes := stats.PoissonMinutes(0, t.RateOK, t.RateBad, low)
-		expected = max(expected, int(math.Ceil(minutes*60/t.EpisodeS-1e-9)))
+		expected = max(expected, int(math.Ceil(min(judge.HealthyMinutes(p)*60/t.EpisodeS-1e-9, float64(t.MaxEpisodes)))))
 	}
 	c := spec.Cost{ExpectedEpisodes: min(expected, t.MaxEpisodes), WorstEpisodes: t.MaxEpisodes + t.MaxRetries}
 	long, longest := p.Point.DurationS+gap, p.Point.DurationS+gap

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"aicr/internal/spec"
-	"aicr/internal/stats"
 )
 
 // Case is a run under judgement: what has been heard of it so far. It keeps a
@@ -96,7 +95,7 @@ func (c *Case) Verdict() (*spec.Verdict, *Next) {
 	found := findings(ev)
 	state, next := ev.decide(found)
 	v := &spec.Verdict{Schema: spec.VerdictSchema, Verdict: state, Profile: c.plan.Profile, Findings: sorted(found, state),
-		Episodes: len(ev.episodes), LoadedS: round(ev.tests.minutes*60, 3),
+		Episodes: len(ev.episodes), LoadedS: round(ev.tests.stalls.minutes*60, 3),
 		Expectations: ev.expectations(), Figures: ev.figures(), Tests: ev.walks(), Stalls: ev.stallList(), Parts: ev.parts(), Notes: ev.notes()}
 	v.Ledgers = ev.ledgers(v.Findings)
 	v.Reason = ev.reason(v, next)
@@ -333,11 +332,7 @@ func (ev *Evidence) wanted() string {
 		parts = append(parts, "throughput is too near to the floor")
 	}
 	if ev.gates() && t.rateState() == spec.Inconclusive {
-		low, _ := t.rateBounds()
-		n := float64(t.stalls)
-		if left := stats.PoissonMinutes(n, ev.th.RateOK, ev.th.RateBad, low-t.from) - t.minutes; left > 0 {
-			parts = append(parts, fmt.Sprintf("%s in %.1f min: %.1f more without one clear stability, %s", counted(n, "stall"), t.minutes, left, ev.wouldFail()))
-		}
+		parts = append(parts, t.stalls.wanted())
 	}
 	if _, suspects := t.slowWorkers(); len(suspects) > 0 {
 		parts = append(parts, several("worker", suspects)+" may be slow")
@@ -351,18 +346,6 @@ func (ev *Evidence) wanted() string {
 		return "one more episode"
 	}
 	return strings.Join(parts, "; ")
-}
-
-// wouldFail says how many more stalls fail the run now.
-func (ev *Evidence) wouldFail() string {
-	t := *ev.tests
-	for more := 1; more <= 9; more++ {
-		t.stalls = ev.tests.stalls + more
-		if t.rateState() == spec.Fail {
-			return fmt.Sprintf("%d more would fail it", more)
-		}
-	}
-	return "many more would fail it"
 }
 
 // ledgers are the three accounts, all of them always.
@@ -484,6 +467,10 @@ func (ev *Evidence) capability() spec.Ledger {
 			l.State = spec.NotJudged
 		}
 	}
+	if l.State == spec.Fail && ev.chanceOfTheKnee() {
+		l.State = spec.Inconclusive
+		parts = append(parts, "where throughput is chance and nothing else speaks of a slow fleet")
+	}
 	l.Reason = strings.Join(parts, ", ")
 	return l
 }
@@ -512,11 +499,7 @@ func (ev *Evidence) stability() spec.Ledger {
 	if len(ev.episodes) == 0 {
 		return l
 	}
-	_, low, high := stats.GammaRate(float64(t.stalls), t.minutes, confidence)
-	l.Reason = fmt.Sprintf("%s in %.1f min of load (95 %% between %.2f and %.2f a minute)", counted(float64(t.stalls), "stall"), t.minutes, low, high)
-	if t.prior > 0 {
-		l.Reason += fmt.Sprintf(", and %.1f of earlier runs", t.prior)
-	}
+	l.Reason = t.stalls.summary()
 	switch {
 	case ev.claims.CameAtOnce():
 		l.Reason += "; " + blindToStalls
@@ -552,6 +535,8 @@ func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
 		return "nothing was loaded"
 	case next != nil:
 		return "not decided: " + next.Why
+	case ev.chanceOfTheKnee():
+		return fmt.Sprintf("%s past the knee, where throughput is chance, and nothing else speaks of a slow fleet: step the concurrency down", ev.slowWords())
 	}
 	if why := ev.heldBack(); why != "" {
 		return why
@@ -569,11 +554,11 @@ func (ev *Evidence) brokeOff() string {
 // both to tell why the rate is what it is.
 func (ev *Evidence) bothKinds() string {
 	by := ev.stallCount()
-	fleet := by[""]
-	if fleet == 0 || fleet == ev.tests.stalls {
+	t, fleet := &ev.tests.stalls, by[""]
+	if fleet == 0 || fleet == t.all || t.large() && (t.fleetState() == spec.Fail || len(t.sick()) > 0) {
 		return ""
 	}
-	return fmt.Sprintf("%d stalls in %.1f min of load: %d of single workers, %d of the whole fleet", ev.tests.stalls, ev.tests.minutes, ev.tests.stalls-fleet, fleet)
+	return fmt.Sprintf("%d stalls in %.1f min of load: %d of single workers, %d of the whole fleet", t.all, t.minutes, t.all-fleet, fleet)
 }
 
 func (ev *Evidence) passed() string {
@@ -583,7 +568,7 @@ func (ev *Evidence) passed() string {
 	} else {
 		parts = append(parts, fmt.Sprintf("throughput is %s tokens/s, above the floor", grouped(ev.overall.value)))
 	}
-	parts = append(parts, fmt.Sprintf("%s in %.1f min of load", counted(float64(ev.tests.stalls), "stall"), ev.tests.minutes))
+	parts = append(parts, fmt.Sprintf("%s in %.1f min of load", counted(float64(ev.tests.stalls.all), "stall"), ev.tests.stalls.minutes))
 	return strings.Join(parts, ", ")
 }
 
@@ -598,8 +583,7 @@ func (ev *Evidence) walks() []spec.Walk {
 		low, high := t.capBounds()
 		all = append(all, spec.Walk{Ledger: spec.Capability, Low: round(low, 4), High: round(high, 4), Values: rounded(t.capWalk)})
 	}
-	low, high := t.rateBounds()
-	return append(all, spec.Walk{Ledger: spec.Stability, Low: round(low, 4), High: round(high, 4), Values: rounded(t.rateWalk)})
+	return append(all, t.stalls.walks()...)
 }
 
 // round keeps as many digits as are meant.

@@ -123,6 +123,12 @@ func evidenceOf(p *spec.Plan, events []spec.Event, half *digest, all []*digest) 
 		}
 		ev.episodes = append(ev.episodes, d)
 		ev.claims.addAll(&d.claims)
+	}
+	ev.tests.stalls.priorBy = ev.priorOfStalled()
+	if ev.tests.stalls.workers == 0 {
+		ev.tests.stalls.workers = ev.mostWorkers()
+	}
+	for _, d := range ev.episodes {
 		ev.tests.add(ev.reading(d))
 	}
 	ev.overall = over(ev.throughputs)
@@ -184,7 +190,7 @@ func (ev *Evidence) pastKnee() bool { return ev.elasticity < ev.th.Elasticity }
 
 // reading is what an episode adds to the tests.
 func (ev *Evidence) reading(d *digest) reading {
-	r := reading{ratio: math.NaN(), stalls: len(d.stalls), minutes: d.loadedS / 60, ttftBad: d.ttft.low > ev.guardMS}
+	r := reading{ratio: math.NaN(), stalls: d.stallEvents(), minutes: d.loadedS / 60, ttftBad: d.ttft.low > ev.guardMS}
 	// Without an interval only what lies on one side throughout tells anything.
 	if math.IsNaN(d.ttft.low) {
 		r.ttftBad = d.ttft50 > ev.guardMS
@@ -352,6 +358,39 @@ func (ev *Evidence) escalated() string {
 		}
 	}
 	return ""
+}
+
+// stallEvents are the stalls of an episode, as the tests count them.
+func (d *digest) stallEvents() []stallEvent {
+	var all []stallEvent
+	for _, s := range d.stalls {
+		all = append(all, stallEvent{worker: s.worker, fleet: s.worker == "" && !s.part})
+	}
+	return all
+}
+
+// mostWorkers is how many workers were seen in one episode: the size of a fleet whose
+// plan does not have it.
+func (ev *Evidence) mostWorkers() int {
+	n := 0
+	for _, d := range ev.episodes {
+		n = max(n, len(d.workers))
+	}
+	return n
+}
+
+// priorOfStalled is priorOf of the workers that stalled.
+func (ev *Evidence) priorOfStalled() map[string]float64 {
+	by := map[string]float64{}
+	if len(ev.plan.Prior) == 0 {
+		return by
+	}
+	for worker := range ev.stallCount() {
+		if worker != "" {
+			by[worker] = ev.priorOf(worker)
+		}
+	}
+	return by
 }
 
 // priorOf is how often a worker's GPU stalled in earlier runs, or the worker where none is

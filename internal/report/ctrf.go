@@ -199,6 +199,7 @@ type ctrfLedger struct {
 
 // ctrfWalk is a sequential test: at Low it has decided for health, at High against it.
 type ctrfWalk struct {
+	Of     string     `json:"of,omitempty"`
 	Low    *float64   `json:"low"`
 	High   *float64   `json:"high"`
 	Values []*float64 `json:"values"`
@@ -210,7 +211,7 @@ func ctrfLedgerOf(r *spec.Report, c check, on checkHardware) ctrfLedger {
 		if w.Ledger != c.ledger.Name {
 			continue
 		}
-		walk := ctrfWalk{Low: measured(&w.Low), High: measured(&w.High), Values: []*float64{}}
+		walk := ctrfWalk{Of: w.Of, Low: measured(&w.Low), High: measured(&w.High), Values: []*float64{}}
 		for i := range w.Values {
 			walk.Values = append(walk.Values, measured(&w.Values[i]))
 		}

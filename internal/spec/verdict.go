@@ -113,6 +113,7 @@ type Finding struct {
 // above against it.
 type Walk struct {
 	Ledger string    `json:"ledger"`
+	Of     string    `json:"of,omitempty"` // where a ledger has several tests: of what; "": of all
 	Low    float64   `json:"low"`
 	High   float64   `json:"high"`
 	Values []float64 `json:"values"`
