@@ -112,7 +112,7 @@ func exitOf(verdict spec.State) error {
 		return nil
 	case spec.Fail:
 		return Failed
-	case spec.Invalid, spec.Inconclusive, spec.Skip, spec.NotJudged:
+	case spec.Invalid, spec.Inconclusive, spec.Skip, spec.NotJudged, spec.NotRun:
 	}
 	return Unmeasured
 }

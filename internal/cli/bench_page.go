@@ -86,7 +86,7 @@ func (r *benchReport) judged(d *spec.Bench, e *spec.Episode) *spec.Verdict {
 	served := spec.Ledger{Name: spec.Integrity, State: d.Verdict, Reason: fmt.Sprintf("%d of %d requests were served", d.Requests.Served, d.Requests.Sent)}
 	switch d.Verdict {
 	case spec.Pass, spec.Fail, spec.Inconclusive:
-	case spec.Invalid, spec.Skip, spec.NotJudged:
+	case spec.Invalid, spec.Skip, spec.NotJudged, spec.NotRun:
 		served.State = spec.NotJudged
 	}
 	const measured = "a bench measures one load; aicr validate judges it"

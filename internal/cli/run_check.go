@@ -112,7 +112,7 @@ func (a *app) keepCheck(ctx context.Context, o *checkOptions) error {
 	v := k.conclude(ctx, end)
 	k.publish(loading, v)
 	k.wait(ctx)
-	return checkCode(v.Verdict)
+	return checkCode(ofInference(v).Verdict) // the Job is of inference-perf alone
 }
 
 // untilStopped ends with ctx, or when somebody wants the load to stop.
@@ -142,7 +142,7 @@ func checkCode(s spec.State) error {
 		return Failed
 	case spec.Skip:
 		return Misused // the published number for it
-	case spec.Inconclusive, spec.Invalid, spec.NotJudged:
+	case spec.Inconclusive, spec.Invalid, spec.NotJudged, spec.NotRun:
 	}
 	return Unmeasured
 }
@@ -293,7 +293,8 @@ func (k *checkKeeper) publish(ctx context.Context, v *spec.Verdict) {
 	if k.stage != "failed" {
 		k.stage = "done"
 	}
-	m := graph.LoadMessage{Verdict: string(v.Verdict), Reason: v.Reason, Record: k.folder()}
+	own := ofInference(v)
+	m := graph.LoadMessage{Verdict: string(own.Verdict), Reason: own.Reason, Record: k.folder()}
 	for _, f := range v.Findings {
 		m.Findings = append(m.Findings, f.ID)
 	}
@@ -307,7 +308,7 @@ func (k *checkKeeper) publish(ctx context.Context, v *spec.Verdict) {
 	if err := os.WriteFile(filepath.Join(k.options.results, finishedMark), nil, 0o644); err != nil {
 		k.app.say("nobody will be told that the record can be fetched: %v", err)
 	}
-	k.say(graph.LoadLine{Kind: graph.LineDone, Text: fmt.Sprintf("%s: %s", v.Verdict, v.Reason), Verdict: briefVerdict(v)})
+	k.say(graph.LoadLine{Kind: graph.LineDone, Text: fmt.Sprintf("%s: %s", own.Verdict, own.Reason), Verdict: briefVerdict(own)})
 }
 
 // wait stays until the record was fetched, or nobody came for it.

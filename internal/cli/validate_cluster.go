@@ -189,6 +189,7 @@ func (j *validateJob) prepareCluster(ctx context.Context, recipe *recipeFile) er
 	if j.nodes, err = j.cluster.GPUs(ctx); err != nil {
 		return o.on.cluster.unasked(j.cluster, fmt.Errorf("asking who holds which GPUs: %w", err))
 	}
+	j.papers.options.Live = j.liveFacts()
 	wish := o.on.wish
 	wish.Policy, wish.KAI = recipe.GPUPolicy, j.offers.KAI
 	choice, refused := graph.Choose(j.nodes, wish)
@@ -196,6 +197,9 @@ func (j *validateJob) prepareCluster(ctx context.Context, recipe *recipeFile) er
 	j.fleet, j.fleetOf = roomOf(j.nodes, choice)
 	if err := j.makePlan(ctx, recipe); err != nil {
 		return errors.Join(worded(refused), err)
+	}
+	if !loads(j.plan) && !j.failsOnPaper() { // nothing is deployed: no node and no right is needed for it
+		return nil
 	}
 	s, err := j.settings(dryRunID, j.representative())
 	if err != nil {
@@ -206,9 +210,39 @@ func (j *validateJob) prepareCluster(ctx context.Context, recipe *recipeFile) er
 	decided := len(all) > 0 && !slices.ContainsFunc(all, func(r graph.Refusal) bool { return r.State != spec.Fail })
 	if err == nil && refused == nil && decided && !o.dryRun {
 		j.refused = all // that is a verdict, and not that none could be had
+		var why []string
+		for _, r := range all {
+			why = append(why, r.Text)
+		}
+		j.decideInference(spec.Fail, why...)
 		return nil
 	}
 	return errors.Join(err, refusals(all), worded(refused))
+}
+
+// liveFacts is what the cluster was asked beside the snapshot, which may be older, of
+// another tool, or silent on it. Whether a node can be used is for graph.Choose to say.
+func (j *validateJob) liveFacts() map[string]bool {
+	live := map[string]bool{spec.FactGraphCRD: j.offers.Graph != "", spec.FactGPUCount: true}
+	if j.offers.DRA != "" { // else it may be served in a version that is not known here
+		live[spec.FactDRAAPI] = true
+	}
+	return live
+}
+
+// failsOnPaper says whether inference-perf is known to fail: the guards say it too, with
+// what helps and with all else that is wrong.
+func (j *validateJob) failsOnPaper() bool {
+	return slices.ContainsFunc(j.plan.Checks, func(c spec.PlannedCheck) bool { return c.Name == spec.InferencePerf && c.Verdict == spec.Fail })
+}
+
+// decideInference sets what inference-perf comes to where a look at the cluster decides it.
+func (j *validateJob) decideInference(state spec.State, why ...string) {
+	for i := range j.plan.Checks {
+		if c := &j.plan.Checks[i]; c.Name == spec.InferencePerf {
+			c.Decide(state, spec.Because(spec.ClusterGuard, why...))
+		}
+	}
 }
 
 // meetCluster connects to the cluster, and asks what it offers and whether all may be done
@@ -221,6 +255,9 @@ func (p *papers) meetCluster(ctx context.Context, a *app, o *validateOptions) er
 	p.cluster.Trouble = func(text string) { a.say("%s", text) }
 	if p.offers, err = graph.Look(ctx, p.cluster); err != nil {
 		return o.on.cluster.unasked(p.cluster, fmt.Errorf("asking what the cluster offers: %w", err))
+	}
+	if !checks.Asked(p.recipe.Recipe, p.options, spec.InferencePerf) {
+		return nil // nothing is made
 	}
 	s := &graph.Settings{Run: dryRunID, Namespace: o.on.namespace, DRA: p.offers.DRA, Queue: p.offers.Queue, Engine: o.on.engine, Live: p.snapshot == nil}
 	p.uses(s)
@@ -297,9 +334,7 @@ func (j *validateJob) guard(ctx context.Context, s *graph.Settings) ([]graph.Ref
 		return nil, j.options.on.cluster.unasked(j.cluster, fmt.Errorf("looking before anything is written: %w", err))
 	}
 	if len(all) == 1 && all[0].State == spec.Skip { // then there is no other
-		if !slices.ContainsFunc(j.skipped, func(why string) bool { return strings.HasSuffix(why, all[0].Text) }) { // the paper may have said so
-			j.skipped = append(j.skipped, all[0].Text)
-		}
+		j.decideInference(spec.Skip, all[0].Text)
 		return nil, nil
 	}
 	return all, nil
@@ -396,14 +431,6 @@ func (j *validateJob) planObjects(s *graph.Settings) {
 	short := graph.NamesOf(s.Run).Short
 	general := func(name string) string {
 		return strings.ReplaceAll(strings.ReplaceAll(name, "aicr-ctrf-"+s.Run+"-", "aicr-ctrf-<run>-"), short, "<8 hex>")
-	}
-	if !loads(j.plan) {
-		for _, c := range j.plan.Checks {
-			if c.Name == spec.InferencePerf {
-				j.skipped = append(j.skipped, spec.InferencePerf+" does not run: "+strings.TrimPrefix(c.Why, "skip: "))
-			}
-		}
-		return
 	}
 	j.plan.Creates = nil
 	for _, o := range graph.Planned(s) {

@@ -8,6 +8,7 @@ import (
 
 	"aicr/internal/checks/graph"
 	"aicr/internal/judge"
+	"aicr/internal/report"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
@@ -36,6 +37,7 @@ func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
 			wrong = append(wrong, err)
 		}
 		if v != nil {
+			v = ofInference(v)
 			side.Verdict, side.Reason, side.LoadedS, side.Stalls = v.Verdict, v.Reason, v.LoadedS, len(v.Stalls)
 			if err := takeEpisodes(side, place); err != nil {
 				wrong = append(wrong, err)
@@ -43,6 +45,7 @@ func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
 		}
 	}
 	fleet := judge.CompareFleet(sides)
+	judge.ConcludeFleet(j.plan, fleet)
 	for _, r := range j.choice.Rejected {
 		fleet.Passed = append(fleet.Passed, spec.PassedBy{Node: r.Node, Reason: r.Reason, Held: graph.HeldBy(r.Held)})
 	}
@@ -50,6 +53,15 @@ func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
 		wrong = append(wrong, unwritten(err))
 	}
 	return errors.Join(append([]error{j.printFleet(fleet, dir)}, append(wrong, endIn(fleet.Verdict, false, j.options.failOn))...)...)
+}
+
+// ofInference is the verdict of inference-perf: what nodes are compared by. Where it was not
+// run it is the verdict on all checks.
+func ofInference(v *spec.Verdict) *spec.Verdict {
+	if own := v.Inference(); own != nil {
+		return own
+	}
+	return v
 }
 
 // nodeOf plans for a node, which may have other room than the one before, and runs there.
@@ -132,6 +144,10 @@ func fleetText(f *spec.FleetVerdict, dir string, paint layout.Palette) []byte {
 	}
 	t.Table([]layout.Column{{}, {Paint: func(cell string) func(string) string { return paint.State(spec.State(cell)) }}, {},
 		{Head: "tokens/s a GPU"}, {Head: "ttft p99"}, {Head: "stalls a minute"}}, rows)
+	if len(f.Checks) > 1 {
+		t.Title("Checks")
+		t.Write(report.ChecksText(f.Checks, paint))
+	}
 	if len(f.Passed) > 0 {
 		t.Title("Not validated")
 		rows = nil

@@ -31,13 +31,9 @@ func (j *validateJob) onCluster(ctx context.Context) error {
 	j.app.warnOfReports(j.reports)
 	switch {
 	case len(j.refused) > 0:
-		var why []string
-		for _, r := range j.refused {
-			why = append(why, r.Text)
-		}
-		return errors.Join(j.notBegun(spec.Fail, why), refusals(j.refused))
-	case len(j.skipped) > 0:
-		return j.notBegun(spec.Skip, j.skipped)
+		return errors.Join(j.notBegun(), refusals(j.refused))
+	case !loads(j.plan):
+		return j.notBegun()
 	case len(j.choice.Nodes) == 0:
 		_, err := j.nothingFree(ctx, dir, j.options.on.wish.Node, true)
 		return err
@@ -48,11 +44,10 @@ func (j *validateJob) onCluster(ctx context.Context) error {
 	return err
 }
 
-// notBegun tells the verdict on a cluster that a look at it decides: nothing is deployed,
-// and there is no record.
-func (j *validateJob) notBegun(state spec.State, why []string) error {
-	v := &spec.Verdict{Schema: spec.VerdictSchema, Verdict: state, Reason: strings.Join(why, "; "), Profile: j.plan.Profile,
-		Ledgers: []spec.Ledger{}, Expectations: []spec.Expected{}, Findings: []spec.Finding{}}
+// notBegun tells the verdict on a cluster that the plan and a look at it decide: nothing is
+// deployed, and there is no record.
+func (j *validateJob) notBegun() error {
+	v := judge.Conclude(j.plan, nil, 0)
 	r := &spec.Report{Run: j.runDocument(j.app.newRunID(), j.app.env.Now(), ""), Plan: j.plan, Verdict: v}
 	r.Run.End = r.Run.Start
 	return errors.Join(j.app.printReport(r, j.options.format, j.reports), j.app.writeReports(r, j.reports), endOf(v, j.options.failOn))
@@ -255,7 +250,8 @@ func (j *validateJob) tellVerdict(ctx context.Context, book *clusterBook, end *g
 		trend, lost = j.past.add(judge.NewHistoryEntry(run, book.deployment(j.plan.Point.Workers), j.plan, end.Verdict))
 	}
 	if !alone {
-		a.say("%s  %s: %s", run.Target.Node, end.Verdict.Verdict, end.Verdict.Reason)
+		own := ofInference(end.Verdict)
+		a.say("%s  %s: %s", run.Target.Node, own.Verdict, own.Reason)
 		if trend != nil {
 			for _, line := range trend.Lines {
 				a.say("%s  history: %s", run.Target.Node, line)
@@ -398,7 +394,7 @@ var runID = regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-[0-9a-f]{16}$`)
 func (a *app) attach(ctx context.Context, o *validateOptions) error {
 	j := &validateJob{app: a, options: o, papers: &papers{}}
 	var wrong []error
-	for _, flag := range append([]string{"url", "sim", "recipe", "snapshot", "no-cluster", "profile", "dry-run"}, onlyCluster...) {
+	for _, flag := range append([]string{"url", "sim", "recipe", "snapshot", "no-cluster", "profile", "dry-run", "phase", "check", skipCheckFlag, "fail-fast"}, onlyCluster...) {
 		if flag != "namespace" && flag != "no-cleanup" && a.settings.of(flag).Source == FromFlag {
 			wrong = append(wrong, misuse("leave it out", "--attach goes on with a run as it was begun, and --%s is given", flag))
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -257,10 +258,11 @@ func (p *planner) thresholds(profile string, point spec.OperatingPoint) spec.Thr
 func (p *planner) plan(profile, stability string, point spec.OperatingPoint, seed uint64) (*spec.Plan, error) {
 	plan := &spec.Plan{Schema: spec.PlanSchema, Profile: profile, Point: point, Stability: stability, Seed: seed,
 		Thresholds: p.thresholds(profile, point), Inputs: p.inputs, Constraints: []spec.Constraint{}}
-	if p.named != nil {
-		plan.Scenario = p.named.Scenario
+	if p.named != nil { // a simulated fleet is nobody's cluster: its GPUs may be taken
+		plan.Scenario, plan.NoFreeGPUs = p.named.Scenario, spec.NoFreeGPUsSkip
 	}
 	if p.recipe != nil {
+		plan.NoFreeGPUs = cmp.Or(p.recipe.Verdict().NoFreeGPUs, spec.NoFreeGPUsFail)
 		plan.Constraints = append(plan.Constraints, p.recipe.Figures(max(1, point.Workers))...)
 	}
 	if profile == spec.ProfileClassic {

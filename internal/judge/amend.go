@@ -11,6 +11,18 @@ import (
 // did. It is what Judge would say of that record with these events in it. The verdict that
 // is given is not changed.
 func Amend(p *spec.Plan, v *spec.Verdict, events ...spec.Event) *spec.Verdict {
+	own := v.Inference()
+	if own == nil {
+		return Conclude(p, v, 0)
+	}
+	last := 0.0
+	for _, c := range v.Checks {
+		last = max(last, c.Seconds)
+	}
+	return Conclude(p, amend(p, own, events), last)
+}
+
+func amend(p *spec.Plan, v *spec.Verdict, events []spec.Event) *spec.Verdict {
 	loaded := v.Verdict == spec.Pass || v.Episodes > 0 || len(v.Parts) > 0
 	if p.Profile == spec.ProfileClassic || !loaded {
 		return v

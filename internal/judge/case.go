@@ -85,9 +85,28 @@ func LedgerOf(v *spec.Verdict) string {
 	return ""
 }
 
-// Verdict says what has been heard so far means. It is decided when Next is nil;
-// otherwise the verdict is that of a run that ends here: never PASS.
+// Verdict says what has been heard so far means, with a result of each check that the
+// recipe declares. It is decided when Next is nil; otherwise the verdict is that of a run
+// that ends here: never PASS.
 func (c *Case) Verdict() (*spec.Verdict, *Next) {
+	if !c.loads() {
+		return Conclude(c.plan, nil, 0), nil
+	}
+	v, next := c.inference()
+	last := 0.0
+	for _, e := range c.events {
+		last = max(last, e.T)
+	}
+	return Conclude(c.plan, v, last), next
+}
+
+// loads says whether the plan has inference-perf run: without checks it is all that there is.
+func (c *Case) loads() bool {
+	return len(c.plan.Checks) == 0 || slices.ContainsFunc(c.plan.Checks, func(k spec.PlannedCheck) bool { return k.Name == spec.InferencePerf && k.Runs })
+}
+
+// inference is the verdict of inference-perf.
+func (c *Case) inference() (*spec.Verdict, *Next) {
 	ev := evidenceOf(c.plan, c.events, c.half, c.all)
 	if c.plan.Profile == spec.ProfileClassic {
 		return classic(ev), nil

@@ -37,6 +37,9 @@ func classic(ev *Evidence) *spec.Verdict {
 		} else if ev.start.broken != nil {
 			v.Verdict, v.Reason = spec.Invalid, ev.brokeOff()
 		}
+		if v.Verdict == spec.Fail { // no FAIL without a ledger that is
+			v.Ledgers[0] = spec.Ledger{Name: spec.Integrity, State: spec.Fail, Reason: v.Reason}
+		}
 		return v
 	}
 	if ev.start.broken != nil {

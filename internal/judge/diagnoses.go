@@ -19,7 +19,7 @@ type diagnosis struct {
 // reason that is told: what explains others comes before what it explains.
 func diagnoses() []diagnosis {
 	return []diagnosis{
-		{"cluster/no-free-gpus", "", noFreeGPUs},
+		{"cluster/no-free-gpus", spec.Integrity, noFreeGPUs},
 		{"cluster/dra-stale", "", draStale},
 		{"config/discovery-panic", spec.Integrity, discoveryPanic},
 		{"config/version-skew", spec.Integrity, versionSkew},

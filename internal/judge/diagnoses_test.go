@@ -255,9 +255,9 @@ func diagnosisCases() map[string]diagnosisCase {
 			verdict: spec.Invalid, want: []string{"invalid cluster/dra-stale 2"}, words: []string{"1 pod event"}},
 		"DRA: another reason": {events: []spec.Event{podEvent("2", "FailedPrepareDynamicResources", "timeout"), neverServes(300)},
 			verdict: spec.Fail, want: []string{"fail cluster/pods-failed 2"}, words: []string{"the DRA plugin cannot prepare the GPU of a pod", "timeout"}},
-		"no free GPU": {events: []spec.Event{gpusFree(8, 0)}, verdict: spec.Skip, want: []string{"note cluster/no-free-gpus"}, words: []string{"0 of 8 GPUs were free"}},
-		"no free GPU, told node by node": {events: []spec.Event{held("gpu-0", 8, "held by pod a/b (8)"), held("gpu-1", 4, "held by claim c/d (4)")}, verdict: spec.Skip,
-			want: []string{"note cluster/no-free-gpus"}, words: []string{"0 of 12 GPUs were free", "gpu-0: held by pod a/b (8)", "gpu-1: held by claim c/d (4)"}},
+		"no free GPU": {events: []spec.Event{gpusFree(8, 0)}, verdict: spec.Fail, want: []string{"fail cluster/no-free-gpus"}, words: []string{"0 of 8 GPUs were free"}},
+		"no free GPU, told node by node": {events: []spec.Event{held("gpu-0", 8, "held by pod a/b (8)"), held("gpu-1", 4, "held by claim c/d (4)")}, verdict: spec.Fail,
+			want: []string{"fail cluster/no-free-gpus"}, words: []string{"0 of 12 GPUs were free", "gpu-0: held by pod a/b (8)", "gpu-1: held by claim c/d (4)"}},
 		"the load's own pod": {events: []spec.Event{{Kind: spec.EventPod, Source: "aicr-load-01234567-x", Reason: "ErrImagePull", Text: "no"}, neverServes(60)}, verdict: spec.Invalid,
 			want: []string{"invalid cluster/pods-failed"}, words: []string{"the load could not begin: an image cannot be pulled"}},
 		"the load's image is another program's": {events: []spec.Event{{Kind: spec.EventPod, Source: "aicr-load-01234567-trial-x", Reason: "NotTheLoad", Text: "busybox was pulled"}, neverServes(60)}, verdict: spec.Invalid,
@@ -526,14 +526,18 @@ func held(node string, gpus int, by string) spec.Event {
 	return spec.Event{Kind: spec.EventGPUs, Source: node, Want: &gpus, Have: &none, Text: by}
 }
 
-func TestARecipeMayWantFreeGPUs(t *testing.T) {
+func TestNoFreeGPUFailsUnlessTheRecipeSkipsThen(t *testing.T) {
 	for _, profile := range []string{spec.ProfileStandard, spec.ProfileClassic} {
-		for word, want := range map[string]spec.State{"": spec.Skip, spec.NoFreeGPUsSkip: spec.Skip, spec.NoFreeGPUsFail: spec.Fail} {
+		for word, want := range map[string]spec.State{"": spec.Fail, spec.NoFreeGPUsSkip: spec.Skip, spec.NoFreeGPUsFail: spec.Fail} {
 			th, _ := spec.DefaultThresholds(profile)
 			c := NewCase(&spec.Plan{Profile: profile, Thresholds: th, NoFreeGPUs: word})
 			c.Hear(held("gpu-0", 8, "held by pod a/b (8)"))
-			if v, _ := c.Verdict(); v.Verdict != want {
+			v, _ := c.Verdict()
+			if v.Verdict != want || !strings.Contains(v.Reason, "gpu-0: held by pod a/b (8)") {
 				t.Errorf("%s, %q: %s, %s", profile, word, v.Verdict, v.Reason)
+			}
+			if failed := slices.ContainsFunc(v.Ledgers, func(l spec.Ledger) bool { return l.State == spec.Fail }); failed != (want == spec.Fail) {
+				t.Errorf("%s, %q: %s, and its ledgers are %v", profile, word, v.Verdict, v.Ledgers)
 			}
 		}
 	}

@@ -104,6 +104,8 @@ func newCTRF(r *spec.Report) *ctrfReport {
 			t.Extra = ctrfLedgerOf(r, c, on)
 		case c.expected != nil:
 			t.Extra = ctrfExpectedOf(c, on)
+		case c.declared != nil:
+			t.Suite, t.Duration, t.Extra = []string{c.declared.Phase}, int64(c.declared.Seconds*1000), ctrfDeclaredOf(c)
 		default:
 			t.Duration, t.Start, t.Stop = s.Duration, &s.Start, &s.Stop
 			t.Message = ctrfMessage(r, c)
@@ -157,11 +159,17 @@ func ctrfEnvironmentOf(r *spec.Report) ctrfEnvironment {
 		healthy := s == spec.Pass
 		e.Healthy = &healthy
 	}
+	several := &spec.Verdict{}
+	if len(severalChecks(r.Verdict)) > 0 {
+		several = r.Verdict
+	}
 	e.Extra = struct {
+		Verdict   spec.State  `json:"verdict,omitempty"` // of several checks
+		Reason    string      `json:"reason,omitempty"`
 		Target    string      `json:"target,omitempty"`
 		Simulated bool        `json:"simulated"`
 		Facts     []spec.Fact `json:"facts,omitempty"`
-	}{layout.Shown(targetName(r.Run.Target), checkNameBytes), r.Run.Target.Simulated, checkFacts(r)}
+	}{several.Verdict, checkLine(several.Reason), layout.Shown(targetName(r.Run.Target), checkNameBytes), r.Run.Target.Simulated, checkFacts(r)}
 	return e
 }
 

@@ -159,6 +159,7 @@ func (p *markdownPage) judged(r *spec.Report) {
 		}
 		p.table([]string{"ledger", "state", "why"}, make([]bool, 3), rows, ticketRows)
 	}
+	p.checks(v)
 	p.expectations(v.Expectations)
 	p.findings(v.Findings)
 }

@@ -95,6 +95,7 @@ func (t *textPage) run(r *spec.Report) {
 		t.Line(2, "", "judged otherwise than it was planned: "+v.Plan)
 	}
 	t.ledgers(v.Ledgers)
+	t.checks(v)
 	t.expectations(v.Expectations)
 	t.findings(v.Findings)
 	t.stalls(v.Stalls)

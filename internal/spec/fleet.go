@@ -7,11 +7,15 @@ const FleetSchema = "aicr.run/fleet/v1alpha1"
 // one after the other.
 type FleetVerdict struct {
 	Schema  string      `json:"schema"`
-	Verdict State       `json:"verdict"` // the worst of the nodes', FAIL where one is worse than its peers
+	Verdict State       `json:"verdict"` // the worst of the nodes' and of Checks, FAIL where one is worse than its peers
 	Reason  string      `json:"reason"`
 	Nodes   []FleetNode `json:"nodes"`
 	Passed  []PassedBy  `json:"passedBy,omitempty"` // nodes that were not validated
 	Notes   []string    `json:"notes,omitempty"`
+
+	// Checks are the results of all checks that the recipe declares. The nodes' own verdicts
+	// are of inference-perf.
+	Checks []CheckVerdict `json:"checks,omitempty"`
 
 	// Together is how sure all the intervals are at once, Each each of them.
 	Together float64 `json:"together"`

@@ -17,7 +17,7 @@ type Plan struct {
 	Constraints []Constraint     `json:"constraints"`
 	Thresholds  Thresholds       `json:"thresholds"`
 	Stability   string           `json:"stability"`            // StabilityGate, StabilityReport
-	NoFreeGPUs  string           `json:"noFreeGPUs,omitempty"` // NoFreeGPUsSkip, NoFreeGPUsFail; "" is the first
+	NoFreeGPUs  string           `json:"noFreeGPUs,omitempty"` // NoFreeGPUsFail, NoFreeGPUsSkip; "" is the first
 
 	// Half asks for a short look at half the load before the first episode, which
 	// tells whether the operating point is past the knee.
@@ -47,7 +47,8 @@ const (
 	StabilityReport = "report"
 )
 
-// What it means that no GPU is free: there is nothing to do, or that itself is wrong.
+// What it means that no GPU is free: a failure, unless the recipe says that there is
+// nothing to do then.
 const (
 	NoFreeGPUsSkip = "skip"
 	NoFreeGPUsFail = "fail"

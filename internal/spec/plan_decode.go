@@ -79,6 +79,11 @@ func DecodePlan(data []byte) (*Plan, error) {
 		at := element("checks", i)
 		d.word(join(at, "phase"), c.Phase, Phases())
 		d.between(join(at, "timeout_s"), c.TimeoutS, 0, mostAnything)
+		d.word(join(at, "verdict"), string(c.Verdict), []string{string(Fail), string(Inconclusive), string(Skip), string(NotRun)})
+		d.word(join(at, "reason.code"), c.Reason.Code, checkReasonCodes())
+		if c.Runs && c.Verdict != "" {
+			d.wrong(join(at, "verdict"), fmt.Sprintf("is %s of a check that runs", c.Verdict), "a check that runs has no verdict in the plan")
+		}
 	}
 	for i, h := range p.Readiness {
 		d.word(join(element("readiness", i), "state"), string(h.State), []string{string(HeldMet), string(HeldNotMet), string(HeldError)})

@@ -36,6 +36,10 @@ type Verdict struct {
 	Parts   []Part   `json:"parts,omitempty"` // of the episodes, that the figures are of
 	Notes   []string `json:"notes,omitempty"`
 	Plan    string   `json:"plan,omitempty"` // how another one than the run's own was asked for
+
+	// Checks are the results of all checks that the recipe declares, in the catalog's order.
+	// Verdict and Reason are of all of them then; what else stands here is of inference-perf.
+	Checks []CheckVerdict `json:"checks,omitempty"`
 }
 
 // Ledger is one of the three accounts.

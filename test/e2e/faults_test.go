@@ -60,8 +60,8 @@ func (c *cluster) holds(t *testing.T, node string, gpus int) {
 	}
 }
 
-// allClaimed has nothing free: who holds it is told, and what that means is for the
-// recipe to say.
+// allClaimed has no free GPU: the run fails at once and names who holds them, unless the
+// recipe says that there is nothing to do then.
 func (c *cluster) allClaimed(t *testing.T) {
 	for i := range 2 {
 		c.holds(t, fmt.Sprintf("gpu-%d", i), 2)
@@ -73,8 +73,8 @@ func (c *cluster) allClaimed(t *testing.T) {
 		code     int
 		severity string
 	}{
-		recipe:                          {spec.Skip, 0, spec.SeverityNote},
-		"testdata/reserved-recipe.yaml": {spec.Fail, 1, spec.SeverityFail},
+		recipe:                        {spec.Fail, 1, spec.SeverityFail},
+		"testdata/shared-recipe.yaml": {spec.Skip, 0, spec.SeverityNote},
 	} {
 		o := c.validate(t, nil, append([]string{"--recipe", file, "--history", past}, short...)...)
 		if o.verdict == nil || o.verdict.Verdict != want.verdict || o.code != want.code {
@@ -156,7 +156,7 @@ func (c *cluster) sickWorkers(t *testing.T) {
 		t.Run("that stalls", func(t *testing.T) {
 			// A smoke test reports stalls and does not judge them.
 			past := c.pastStalls(t, "gpu-0")
-			o := c.validate(t, nil, "--recipe", recipe, "--node", "gpu-0", "--profile", "quick", "--episode-duration", "20s", "--concurrency-per-gpu", "8", "--history", past)
+			o := c.validate(t, nil, "--recipe", recipe, "--check", "inference-perf", "--node", "gpu-0", "--profile", "quick", "--episode-duration", "20s", "--concurrency-per-gpu", "8", "--history", past)
 			o.sick(t, "worker/stall", "with those of earlier runs it is ")
 			o.counted(t, past, "gpu-0", c.gpusOf(t, "gpu-0"))
 		})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"aicr/internal/judge"
 	"aicr/internal/kube"
 	"aicr/internal/spec"
 )
@@ -368,14 +369,18 @@ func (r *Run) close(ctx context.Context, end *End, err error) (*End, error) {
 	// A load that is left on the cluster goes on, or keeps its record: who attaches to it
 	// later gets that, and not what was known when somebody stopped looking.
 	goesOn := interrupted && (r.Kept.Settings.NoCleanup || end.Waits) && r.Kept.Stage == StageLoad
+	if end.Verdict != nil { // a copy of a load of another version may lack the other checks
+		end.Verdict = judge.Conclude(r.Kept.Plan, end.Verdict, 0)
+	}
 	if end.Verdict != nil && !goesOn {
 		r.Kept.Verdict = end.Verdict
 		if lost := r.stage(free, StageJudged); lost != nil && !kube.IsNotFound(lost) {
 			r.Told.Say("the verdict could not be kept on the cluster: " + lost.Error())
 		}
 	}
-	if end.Verdict == nil || end.Verdict.Verdict != spec.Pass {
-		r.diagnose(free, end.Verdict, interrupted)
+	// The other checks are not about what was made here.
+	if own := end.Verdict.Inference(); own == nil || own.Verdict != spec.Pass {
+		r.diagnose(free, own, interrupted)
 	}
 	if end.Verdict != nil && r.Judged != nil {
 		r.Judged(end)
