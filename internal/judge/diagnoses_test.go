@@ -278,6 +278,10 @@ func diagnosisCases() map[string]diagnosisCase {
 			want: []string{"invalid cluster/pods-failed"}, words: []string{"the load could not begin: an image cannot be pulled"}},
 		"the load's image is another program's": {events: []spec.Event{{Kind: spec.EventPod, Source: "aicr-load-01234567-trial-x", Reason: "NotTheLoad", Text: "busybox was pulled"}, neverServes(60)}, verdict: spec.Invalid,
 			want: []string{"invalid cluster/pods-failed"}, words: []string{"the load could not begin: the image does not run as the load: busybox was pulled"}},
+		"the load's pod stays Pending": {events: []spec.Event{{Kind: spec.EventPod, Source: "aicr-load-01234567-x", Reason: "NotStarted", Text: "did not start in 5m0s: Pending; it is on node gpu-0, which is not ready"}, neverServes(60)}, verdict: spec.Invalid,
+			want: []string{"invalid cluster/pods-failed"}, words: []string{"the load could not begin: a pod did not start in time: did not start in 5m0s: Pending; it is on node gpu-0"}},
+		"a pod that a policy refuses, and what to do": {events: []spec.Event{{Kind: spec.EventPod, Source: "Job aicr-model-cache-populate-1", Reason: "PodRefused", Text: "failed quota", Advice: []string{"give it a LimitRange"}}, neverServes(60)}, verdict: spec.Fail,
+			want: []string{"fail cluster/pods-failed"}, words: []string{"the cluster refuses a pod: failed quota"}},
 		"a volume before no place": {events: []spec.Event{podEvent("1", "Unschedulable", "0/3 nodes"), podEvent("", "VolumeUnbound", "no provisioner"), neverServes(60)}, verdict: spec.Fail,
 			want: []string{"fail cluster/pods-failed 1"}, words: []string{"the volume for the model is not bound", "0/3 nodes"}},
 		"free GPUs: one":   {events: []spec.Event{gpusFree(8, 1)}, verdict: spec.Inconclusive},
@@ -474,6 +478,35 @@ func diagnosisCases() map[string]diagnosisCase {
 			want: []string{"invalid client/late", "fail worker/stall 3"}},
 		"cold, and a late client": {events: []spec.Event{answer("1", 42, 4, "")}, episodes: times(3, bout{lag: 80}), verdict: spec.Invalid,
 			want: []string{"invalid client/late", "note start/cold 1"}},
+	}
+}
+
+// What was said to do about an event comes first; of lines of a log nothing is said that are
+// not there.
+func TestTheAdviceOfACauseIsKept(t *testing.T) {
+	crash := podEvent("1", "CrashLoopBackOff", "ended twice")
+	for name, c := range map[string]struct {
+		events   []spec.Event
+		has, not string
+	}{
+		"its own":            {[]spec.Event{{Kind: spec.EventPod, Source: "Job j", Reason: "PodRefused", Text: "x", Advice: []string{"give it a LimitRange"}}}, "give it a LimitRange", "Dynamo's operator"},
+		"lines that are":     {[]spec.Event{crash, saidLast("1", "KeyError")}, "its last lines are above", "had no line"},
+		"lines that are not": {[]spec.Event{crash}, "its log had no line when it was read", "its last lines are above"},
+	} {
+		v := Judge(handPlan(), append(c.events, neverServes(3)))
+		advice := strings.Join(v.Findings[0].Advice, "\n")
+		if !strings.Contains(advice, c.has) || strings.Contains(advice, c.not) {
+			t.Errorf("%s: %s", name, advice)
+		}
+	}
+}
+
+// The text of a policy is read to its end, and never cut in its middle.
+func TestThePolicysTextIsWhole(t *testing.T) {
+	text := `pods "x" is forbidden: violates PodSecurity "restricted:latest": ` + strings.Repeat("allowPrivilegeEscalation != false (container \"main\" must set it), ", 12) + "the end"
+	v := Judge(handPlan(), []spec.Event{podEvent("1", "PodRefused", text), neverServes(3)})
+	if f := v.Findings[0]; !strings.Contains(strings.Join(f.Evidence, "\n"), text) || !strings.Contains(f.Summary, `violates PodSecurity "restricted:latest": allowPrivilegeEscalation`) || len(f.Summary) > 700 {
+		t.Errorf("%s\n%q", f.Summary, f.Evidence)
 	}
 }
 

@@ -293,6 +293,7 @@ type Event struct {
 	GPU     string   `json:"gpu,omitempty"` // its UUID
 	Reason  string   `json:"reason,omitempty"`
 	Text    string   `json:"text,omitempty"`
+	Advice  []string `json:"advice,omitempty"` // what to do about it, where who told it knows
 	Count   int      `json:"count,omitempty"` // how often; 0 is once
 	Seconds *float64 `json:"seconds,omitempty"`
 	Tokens  *int     `json:"tokens,omitempty"`

@@ -54,15 +54,18 @@ func TestWhatSomebodyDeletesUnderLoadDecidesNothing(t *testing.T) {
 		want string // "": nothing was deleted
 		when bool
 	}{
-		"nothing":          {func(m *memoryAPI) {}, "", false},
-		"the graph":        {func(m *memoryAPI) { m.drop(graphs, n.Namespace, n.Graph) }, "DynamoGraphDeployment " + n.Namespace + "/aicr-inference-perf was deleted under load, and not by this run: it is gone", false},
-		"the namespace":    {func(m *memoryAPI) { m.mu.Lock(); m.sweep(n.Namespace); m.mu.Unlock() }, "Namespace " + n.Namespace + " was deleted under load", false},
-		"the load's Job":   {func(m *memoryAPI) { m.drop(resJobs, "aicr-validation", n.Load) }, "Job aicr-validation/" + n.Load + " was deleted under load", false},
-		"the graph goes":   {func(m *memoryAPI) { going(m, graphs, n.Namespace, n.Graph, 40*time.Second) }, "it is being deleted since ", true},
-		"by whom":          {func(m *memoryAPI) { going(m, resNamespaces, "", n.Namespace, 40*time.Second) }, "; written to then by argocd-controller", true},
-		"after the load":   {func(m *memoryAPI) { going(m, graphs, n.Namespace, n.Graph, time.Hour) }, "", false},
-		"and made anew":    {func(m *memoryAPI) { m.drop(graphs, n.Namespace, n.Graph); m.graphIs("successful", 1, 2) }, "it is gone, and another of its name is there", false},
-		"all of it, later": {func(m *memoryAPI) { m.drop(graphs, n.Namespace, n.Graph); m.drop(resConfigMaps, "aicr-validation", n.Kept) }, "was deleted under load", false},
+		"nothing":        {func(m *memoryAPI) {}, "", false},
+		"the graph":      {func(m *memoryAPI) { m.drop(graphs, n.Namespace, n.Graph) }, "DynamoGraphDeployment " + n.Namespace + "/aicr-inference-perf was deleted under load, and not by this run: it is gone", false},
+		"the namespace":  {func(m *memoryAPI) { m.mu.Lock(); m.sweep(n.Namespace); m.mu.Unlock() }, "Namespace " + n.Namespace + " was deleted under load", false},
+		"the load's Job": {func(m *memoryAPI) { m.drop(resJobs, "aicr-validation", n.Load) }, "Job aicr-validation/" + n.Load + " was deleted under load", false},
+		"the graph goes": {func(m *memoryAPI) { going(m, graphs, n.Namespace, n.Graph, 40*time.Second) }, "it is being deleted since ", true},
+		"by whom":        {func(m *memoryAPI) { going(m, resNamespaces, "", n.Namespace, 40*time.Second) }, "; written to then by argocd-controller", true},
+		"after the load": {func(m *memoryAPI) { going(m, graphs, n.Namespace, n.Graph, time.Hour) }, "", false},
+		"and made anew":  {func(m *memoryAPI) { m.drop(graphs, n.Namespace, n.Graph); m.graphIs("successful", 1, 2) }, "it is gone, and another of its name is there", false},
+		"all of it, later": {func(m *memoryAPI) {
+			m.drop(graphs, n.Namespace, n.Graph)
+			m.drop(resConfigMaps, "aicr-validation", n.Kept)
+		}, "was deleted under load", false},
 		"by another command, which has led the run to its end": {func(m *memoryAPI) {
 			m.drop(graphs, n.Namespace, n.Graph)
 			m.mu.Lock()
