@@ -385,6 +385,7 @@ func (w *warmup) everyone(ctx context.Context) error {
 		return err
 	}
 	pages := e.pages(ctx)
+	lost := &lostWarm{}
 	for wave := 0; e.probe.Workers && wave < mostWaves && time.Now().Before(w.until); wave++ {
 		res := <-w.reach(ctx, e.target, e.probe)
 		if ctx.Err() != nil {
@@ -395,6 +396,7 @@ func (w *warmup) everyone(ctx context.Context) error {
 		}
 		pages = e.pages(ctx) // those that had nothing to tell of before
 		w.seen.add(e, res)
+		lost.add(e, res)
 		if len(w.seen.silent(pages)) == 0 && len(w.seen.answered.byName(e.names)) >= e.o.Workers {
 			break
 		}
@@ -402,7 +404,11 @@ func (w *warmup) everyone(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	for _, event := range w.seen.events(e, pages) {
+	told := w.seen.events(e, pages)
+	if len(w.seen.silent(pages))+len(w.seen.failures()) == 0 { // else it is told whose they are
+		told = append(told, lost.events()...)
+	}
+	for _, event := range told {
 		if err := e.tell(event); err != nil {
 			return err
 		}

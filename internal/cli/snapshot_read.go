@@ -55,7 +55,10 @@ func (a *app) connect(o clusterFlags) (*kube.Cluster, error) {
 	if err != nil {
 		return nil, misuse("kubectl config view shows what is in it", "%w", err)
 	}
-	c.First = o.whole()
+	c.First, c.Down = o.whole(), kube.DefaultDown
+	if o.timeout > 0 { // who asks for patience gets it
+		c.Down = c.First
+	}
 	a.say("context %s, %s", c.Context, c.Server)
 	return c, nil
 }
@@ -90,6 +93,8 @@ func (o *clusterFlags) unasked(c *kube.Cluster, err error) *Problem {
 		hint = "the kubeconfig gives no credentials for this context: " + logInHint
 	case kube.IsForbidden(err):
 		hint = rightsHint
+	case kube.WebhookOf(err) != "":
+		hint = "the operator behind that webhook does not run: 'kubectl get deployments -A' shows which has no ready replica"
 	case kube.IsAway(err) || kube.IsInvalid(err) || !c.Reached():
 		hint = o.asks(c)
 	}

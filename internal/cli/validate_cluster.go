@@ -259,7 +259,7 @@ func (p *papers) meetCluster(ctx context.Context, a *app, o *validateOptions) er
 	if !checks.Asked(p.recipe.Recipe, p.options, spec.InferencePerf) {
 		return nil // nothing is made
 	}
-	s := &graph.Settings{Run: dryRunID, Namespace: o.on.namespace, DRA: p.offers.DRA, Queue: p.offers.Queue, Engine: o.on.engine, Live: p.snapshot == nil}
+	s := &graph.Settings{Run: dryRunID, Namespace: o.on.namespace, DRA: p.offers.DRA, Queue: p.offers.Queue, Grove: p.offers.Grove, Engine: o.on.engine, Live: p.snapshot == nil}
 	p.uses(s)
 	refused, err := graph.AskRights(ctx, p.cluster, p.recipe.Recipe, s)
 	if err != nil {
@@ -362,7 +362,7 @@ func (j *validateJob) settings(run string, node graph.Chosen) (*graph.Settings, 
 	a, o, p := j.app, j.options, j.papers
 	knobs := p.knobs
 	s := &graph.Settings{Run: run, Namespace: o.on.namespace, Node: node.Node, Workers: node.Workers, GPUs: node.By,
-		Graph: j.offers.Graph, DRA: j.offers.DRA, Queue: j.offers.Queue, Parent: j.offers.Parent,
+		Graph: j.offers.Graph, DRA: j.offers.DRA, Queue: j.offers.Queue, Grove: j.offers.Grove, Parent: j.offers.Parent,
 		Router: p.pinned.Uses.RouterMode, Model: o.model, Engine: o.on.engine, Tolerations: node.Tolerations,
 		Images:      graph.Images{Runtime: p.images.Runtime, EndpointPicker: p.images.EndpointPicker, Load: p.images.Load, AIPerf: j.aiperfImage(), PullSecret: o.on.pullSecret},
 		ReadyWithin: graph.Duration(knobs.Duration(spec.KnobReadyTimeout)), AnswerWithin: graph.Duration(inSeconds(j.plan.Thresholds.AnswerWithinS)),

@@ -107,6 +107,9 @@ func (c *Case) loads() bool {
 
 // inference is the verdict of inference-perf.
 func (c *Case) inference() (*spec.Verdict, *Next) {
+	if v := c.withdrawn(); v != nil {
+		return v, nil
+	}
 	ev := evidenceOf(c.plan, c.events, c.half, c.all)
 	if c.plan.Profile == spec.ProfileClassic {
 		return classic(ev), nil
@@ -255,6 +258,8 @@ func (ev *Evidence) heldBack() string {
 		return "more requests failed than are allowed, though that may be chance: more load would tell"
 	case ev.plan.Stability != spec.StabilityReport && ev.claims.CameAtOnce():
 		return blindToStalls
+	case ev.unsureLoss() != "":
+		return ev.unsureLoss()
 	case ev.plan.Point.Workers == 0:
 		return "how many workers there should be is not known: say so with --workers"
 	case !ev.toldApart():
@@ -267,13 +272,13 @@ func (ev *Evidence) heldBack() string {
 	return ""
 }
 
-// unseen says that it is not known whether workers have ended: one that is started anew
-// leaves no other trace, so that nothing is known of it by the episodes.
+// unseen says that it is not known whether pods that serve have ended: one that is started
+// anew leaves no other trace, so that nothing is known of it by the episodes.
 func (ev *Evidence) unseen() string {
 	if ev.start.unseen == nil {
 		return ""
 	}
-	return "whether workers ended under load is not known: " + shorten(ev.start.unseen.Text)
+	return "whether pods that serve ended under load is not known: " + shorten(ev.start.unseen.Text)
 }
 
 // pages is how many workers were looked at, where that is too few and nobody else
@@ -426,6 +431,12 @@ func (ev *Evidence) integrity() spec.Ledger {
 	}
 	failed, sent := ev.failures()
 	parts = append(parts, fmt.Sprintf("%s of %s requests failed", grouped(float64(failed)), grouped(float64(sent))))
+	for _, l := range ev.outside() {
+		parts = append(parts, fmt.Sprintf("%s of %s %s", grouped(float64(l.failed)), grouped(float64(l.sent)), l.where))
+	}
+	if why := ev.unsureLoss(); why != "" {
+		l.State = spec.Inconclusive
+	}
 	if ev.gap() {
 		l.State = spec.Inconclusive
 		parts = append(parts, "too much telemetry is missing or disputed")

@@ -19,6 +19,7 @@ type diagnosis struct {
 // reason that is told: what explains others comes before what it explains.
 func diagnoses() []diagnosis {
 	return []diagnosis{
+		{"cluster/removed", "", removedMeanwhile},
 		{"cluster/no-free-gpus", spec.Integrity, noFreeGPUs},
 		{"cluster/dra-stale", "", draStale},
 		{"config/discovery-panic", spec.Integrity, discoveryPanic},
@@ -32,6 +33,7 @@ func diagnoses() []diagnosis {
 		{"gpu/error", spec.Integrity, gpuBroken},
 		{"worker/black-hole", spec.Integrity, blackHole},
 		{"worker/absent", spec.Integrity, workerAbsent},
+		{"serving/restarted", spec.Integrity, servingRestarted},
 		{"serving/errors", spec.Integrity, failedRequests},
 		{"gpu/throttle", spec.Integrity, gpuThrottled},
 		{"client/under-driven", "", clientUnderDriven},
@@ -44,6 +46,7 @@ func diagnoses() []diagnosis {
 		{"worker/slow", spec.Capability, workerSlow},
 		{"fleet/slow-host", spec.Capability, slowHost},
 		{"fleet/slow", spec.Capability, fleetSlow},
+		{"cluster/node-changed", "", nodeChanged},
 		{"telemetry/gap", "", telemetryGap},
 	}
 }

@@ -47,7 +47,10 @@ type start struct {
 	answers            []spec.Event     // of workers
 	notServed          *spec.Event
 	pods               []spec.Event
-	unseen             *spec.Event // nobody could find out whether workers have ended
+	unseen             *spec.Event  // it could not be found out whether pods that serve have ended
+	requests           []spec.Event // those outside the episodes, of which some failed
+	nodes              []spec.Event // what befell the node
+	removed            *spec.Event  // somebody else deleted what the run had made
 	logs               []spec.Event
 	interrupted, ended bool
 	broken             *spec.Event // the instrument itself broke off, and says why
@@ -81,6 +84,12 @@ func startOf(events []spec.Event) start {
 			if e.Reason == spec.PodsUnseen {
 				s.unseen = e
 			}
+		case spec.EventRequests:
+			s.requests = append(s.requests, *e)
+		case spec.EventNode:
+			s.nodes = append(s.nodes, *e)
+		case spec.EventRemoved:
+			s.removed = cmp.Or(s.removed, e)
 		case spec.EventLog:
 			s.logs = append(s.logs, *e)
 		case spec.EventInterrupt:

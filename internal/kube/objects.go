@@ -133,7 +133,7 @@ func (c *Cluster) eachPage(ctx context.Context, path, selector string, take func
 			if next != "" {
 				q = q.Param("continue", next)
 			}
-			data, err := ask(ctx, q)
+			data, err := c.ask(ctx, q)
 			if err != nil {
 				return err
 			}
@@ -231,7 +231,7 @@ func (c *Cluster) Delete(ctx context.Context, r Resource, namespace, name string
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	repeated, err := c.persist(ctx, func(ctx context.Context) error {
-		_, err := ask(ctx, c.server.Delete().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body))
+		_, err := c.ask(ctx, c.server.Delete().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body))
 		return err
 	})
 	if repeated && IsNotFound(err) {
@@ -243,7 +243,7 @@ func (c *Cluster) Delete(ctx context.Context, r Resource, namespace, name string
 // object asks until it is answered with an object.
 func (c *Cluster) object(ctx context.Context, request func() *rest.Request) (o Object, repeated bool, err error) {
 	repeated, err = c.persist(ctx, func(ctx context.Context) error {
-		data, err := ask(ctx, request())
+		data, err := c.ask(ctx, request())
 		if err != nil {
 			return err
 		}

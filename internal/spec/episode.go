@@ -261,17 +261,31 @@ const (
 	EventPod       = "pod-event"  // an event of a pod
 	EventNotServed = "not-served" // the endpoint was asked and never served
 	EventInterrupt = "interrupt"  // somebody ended the run before it was decided
+	EventRequests  = "requests"   // requests outside the episodes, of which some failed: Want were sent, Have served
+	EventNode      = "node"       // what befell the node while it served; the reason is a Node word
+	EventRemoved   = "removed"    // somebody else deleted what the run had made, while it was loaded: Seconds into the run, if that is known
 
 	EventSymptom     = "symptom"      // something began to be off; the reason is a finding
 	EventSymptomOver = "symptom-over" // and ended
 )
 
-// PodEnded is the reason of the EventPod of a worker that ended after it was ready, whether
-// or not it was started anew; Count is how often.
-const PodEnded = "Ended"
+// PodEnded is the reason of the EventPod of a pod that serves and ended after it was ready,
+// whether or not it was started anew; Count is how often. PodReplaced is that of one which
+// was deleted after it was ready. Worker is "" where the pod is no worker.
+const (
+	PodEnded    = "Ended"
+	PodReplaced = "Replaced"
+)
+
+// The reasons of an EventNode.
+const (
+	NodeCordoned   = "Cordoned"   // it was marked unschedulable
+	NodeDeleted    = "Deleted"    // its Node object is gone
+	NodeRegistered = "Registered" // its Node object was deleted, and made anew
+)
 
 // PodsUnseen is the reason of the EventPod that stands where it could not be found out
-// whether workers have ended: that none did is not known then.
+// whether pods that serve have ended: that none did is not known then.
 const PodsUnseen = "Unseen"
 
 // Event is a line of events.jsonl: what happened, besides load.
@@ -285,6 +299,7 @@ type Event struct {
 	GPU     string   `json:"gpu,omitempty"` // its UUID
 	Reason  string   `json:"reason,omitempty"`
 	Text    string   `json:"text,omitempty"`
+	Advice  []string `json:"advice,omitempty"` // what to do about it, where who told it knows
 	Count   int      `json:"count,omitempty"` // how often; 0 is once
 	Seconds *float64 `json:"seconds,omitempty"`
 	Tokens  *int     `json:"tokens,omitempty"`

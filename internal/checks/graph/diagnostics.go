@@ -102,6 +102,12 @@ func (d *diagnosis) graph(ctx context.Context, s *Scene) {
 	if s.Graph != nil {
 		d.object("graph.yaml", s.Graph)
 	}
+	for _, c := range s.Components {
+		d.object("component-"+c.Name()+".yaml", c)
+	}
+	for _, c := range s.Cliques {
+		d.object("clique-"+c.Name()+".yaml", c)
+	}
 	if s.Volume != nil {
 		d.object("volume.yaml", s.Volume)
 	}

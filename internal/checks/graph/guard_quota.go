@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -70,6 +71,9 @@ func ofLoad(quota kube.Object) bool {
 
 // leaves says whether less than want is left of what is hard.
 func leaves(hard, used, want string) (short, known bool) {
+	if _, err := resource.ParseQuantity(want); err != nil {
+		return false, false
+	}
 	h, err := resource.ParseQuantity(hard)
 	if err != nil {
 		return false, false
@@ -83,7 +87,8 @@ func leaves(hard, used, want string) (short, known bool) {
 }
 
 // guardLimits finds limits that make the load impossible: a largest container or pod that
-// is smaller, or a limit by default below what the load asks for.
+// is smaller, a smallest one that is larger, a limit by default below what the load asks
+// for, a ratio of limit to request that it exceeds.
 func guardLimits(ctx context.Context, api GuardAPI, in *GuardInput) ([]Refusal, error) {
 	ranges, err := listLimits(ctx, api, in, "limitranges")
 	if err != nil {
@@ -91,26 +96,69 @@ func guardLimits(ctx context.Context, api GuardAPI, in *GuardInput) ([]Refusal, 
 	}
 	var all []Refusal
 	for _, l := range ranges {
+		refuse := func(format string, args ...any) {
+			all = append(all, Refusal{spec.Inconclusive, fmt.Sprintf("limit range %s/%s: ", l.Namespace(), l.Name()) + fmt.Sprintf(format, args...),
+				"change it, or run in another namespace: --namespace"})
+		}
+		limited := limitsCPU(l)
 		for _, item := range l.List("spec", "limits") {
-			kind := item.Text("type")
-			if kind != "Container" && kind != "Pod" {
+			kind := strings.ToLower(item.Text("type"))
+			if kind != "container" && kind != "pod" {
 				continue
 			}
 			for _, c := range []struct{ bound, name, want string }{
 				{"max", "cpu", LoadCPU}, {"default", "cpu", LoadCPU}, {"max", "memory", loadMemoryMax},
 			} {
 				said := item.Text(c.bound, c.name)
-				if said == "" {
-					continue
+				if short, known := leaves(said, "0", c.want); said != "" && (short || !known) {
+					refuse("%s %s of a %s is %s, and the load takes %s", c.bound, c.name, kind, said, c.want)
 				}
-				if short, known := leaves(said, "0", c.want); short || !known {
-					all = append(all, Refusal{spec.Inconclusive, fmt.Sprintf("limit range %s/%s: %s %s of a %s is %s, and the load takes %s",
-						l.Namespace(), l.Name(), c.bound, c.name, strings.ToLower(kind), said, c.want), "raise it, or run in another namespace: --namespace"})
+			}
+			for _, c := range []struct{ name, asks string }{{"cpu", LoadCPU}, {"memory", LoadMemory}} {
+				said := item.Text("min", c.name)
+				if short, known := leaves(c.asks, "0", said); said != "" && (short || !known) {
+					refuse("min %s of a %s is %s, and the load asks for %s", c.name, kind, said, c.asks)
 				}
+			}
+			if said := item.Text("maxLimitRequestRatio", "memory"); said != "" && over(said, loadMemoryMax, LoadMemory) {
+				refuse("maxLimitRequestRatio memory of a %s is %s, and the load asks for %s with a limit of %s", kind, said, LoadMemory, loadMemoryMax)
+			}
+			if said := item.Text("maxLimitRequestRatio", "cpu"); said != "" && (limited == "" || over(said, limited, LoadCPU)) {
+				refuse("maxLimitRequestRatio cpu of a %s is %s, and the load has no limit of CPU, since a throttled client measures itself", kind, said)
+			}
+			if said := item.Text("max", "cpu"); said != "" && kind == "pod" && limited == "" {
+				refuse("max cpu of a pod is %s, which every container must then be limited by, and the load has no limit of CPU", said)
 			}
 		}
 	}
 	return all, nil
+}
+
+// limitsCPU is the limit of CPU that a limit range gives to a container without one; "":
+// none.
+func limitsCPU(l kube.Object) string {
+	for _, item := range l.List("spec", "limits") {
+		if item.Text("type") == "Container" {
+			if limit := cmp.Or(item.Text("default", "cpu"), item.Text("max", "cpu")); limit != "" {
+				return limit
+			}
+		}
+	}
+	return ""
+}
+
+// over says that a limit is more than so many times a request. What cannot be read is.
+func over(ratio, limit, request string) bool {
+	most, err := resource.ParseQuantity(ratio)
+	if err != nil {
+		return true
+	}
+	l, err := resource.ParseQuantity(limit)
+	if err != nil {
+		return true
+	}
+	r := resource.MustParse(request)
+	return l.AsApproximateFloat64()/r.AsApproximateFloat64() > most.AsApproximateFloat64()
 }
 
 // listLimits lists what limits the load's namespace. Where that may not be read, guardRights

@@ -88,6 +88,13 @@ func limits(item fields) kube.Object {
 	return kube.Object{"metadata": fields{"namespace": "aicr-validation", "name": "l"}, "spec": fields{"limits": []any{item}}}
 }
 
+// operatorOf is Dynamo's, as its chart makes it.
+func operatorOf(namespace string, ready int64) kube.Object {
+	return kube.Object{"metadata": fields{"name": "dynamo-operator-controller-manager", "namespace": namespace},
+		"spec":   fields{"replicas": int64(1), "template": fields{"spec": fields{"containers": []any{fields{"image": "nvcr.io/nvidia/ai-dynamo/kubernetes-operator:1.4.1"}}}}},
+		"status": fields{"readyReplicas": ready}}
+}
+
 func forbidden(resource string) error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no"))
 }
@@ -235,6 +242,33 @@ func TestGuards(t *testing.T) {
 		"a limit that cannot be read": {func(_ *GuardInput, c *guardedCluster) {
 			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "max": fields{"cpu": "many"}})}
 		}, spec.Inconclusive, []string{"max cpu of a container is many"}},
+		"a ratio that the load exceeds": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "maxLimitRequestRatio": fields{"memory": "1"}})}
+		}, spec.Inconclusive, []string{"maxLimitRequestRatio memory of a container is 1"}},
+		"a ratio that it keeps to": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Pod", "maxLimitRequestRatio": fields{"memory": "2"}})}
+		}, "", nil},
+		"a ratio of CPU, and no limit of it": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "maxLimitRequestRatio": fields{"cpu": "4"}})}
+		}, spec.Inconclusive, []string{"maxLimitRequestRatio cpu of a container is 4, and the load has no limit of CPU"}},
+		"a ratio of CPU, and a limit by default": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "maxLimitRequestRatio": fields{"cpu": "4"}, "default": fields{"cpu": "8"}})}
+		}, "", nil},
+		"a smallest pod that is larger": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Pod", "min": fields{"cpu": "3", "memory": "1Gi"}})}
+		}, spec.Inconclusive, []string{"min cpu of a pod is 3, and the load asks for 2"}},
+		"a largest pod, and no limit of CPU": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Pod", "max": fields{"cpu": "16"}})}
+		}, spec.Inconclusive, []string{"max cpu of a pod is 16"}},
+		"an operator that is not ready": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["deployments"] = []kube.Object{operatorOf("a", 0), {"metadata": fields{"name": "other", "namespace": "b"}}}
+		}, spec.Fail, []string{"Dynamo's operator is not ready: Deployment a/dynamo-operator-controller-manager has 0 of 1 replicas ready"}},
+		"an operator of several that is": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["deployments"] = []kube.Object{operatorOf("a", 0), operatorOf("b", 1)}
+		}, "", nil},
+		"an operator that may not be looked at": {func(_ *GuardInput, c *guardedCluster) {
+			c.refuses["deployments"] = forbidden("deployments")
+		}, "", nil},
 		"limits of volumes": {func(_ *GuardInput, c *guardedCluster) {
 			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "PersistentVolumeClaim", "max": fields{"storage": "1Gi"}})}
 		}, "", nil},
@@ -352,10 +386,11 @@ func TestRightsAreAskedAboutFirst(t *testing.T) {
 func TestAGuardThatCannotAskIsAnError(t *testing.T) {
 	away := errors.New("away")
 	for name, change := range map[string]func(*guardedCluster){
-		"reviews": func(c *guardedCluster) { c.broken = away },
-		"storage": func(c *guardedCluster) { c.refuses["storageclasses"] = away },
-		"quotas":  func(c *guardedCluster) { c.refuses["resourcequotas"] = away },
-		"limits":  func(c *guardedCluster) { c.refuses["limitranges"] = away },
+		"reviews":  func(c *guardedCluster) { c.broken = away },
+		"storage":  func(c *guardedCluster) { c.refuses["storageclasses"] = away },
+		"quotas":   func(c *guardedCluster) { c.refuses["resourcequotas"] = away },
+		"limits":   func(c *guardedCluster) { c.refuses["limitranges"] = away },
+		"operator": func(c *guardedCluster) { c.refuses["deployments"] = away },
 		"the namespace": func(c *guardedCluster) {
 			c.refuses["namespaces"], c.missing = away, func(r kube.Right) bool { return r.Subresource == "exec" }
 		},
@@ -409,8 +444,8 @@ func TestWhatAClusterOffers(t *testing.T) {
 		"half a gateway":        {serves(resourceOf(groupGateway, "v1", "httproutes")), nil, nil, Offers{}},
 		"a gateway":             {serves(resourceOf(groupGateway, "v1", "httproutes"), resourceOf(groupPool, "v1", "inferencepools")), nil, nil, Offers{Gateway: true}},
 		"KAI without Grove":     {serves(queues), nil, nil, Offers{Queue: true}},
-		"Grove without KAI":     {serves(resourceOf(groupGrove, "v1alpha1", "podcliquesets")), nil, nil, Offers{}},
-		"KAI and Grove":         {serves(queues, resourceOf(groupGrove, "v1alpha1", "podcliquesets")), nil, nil, Offers{Queue: true, KAI: true}},
+		"Grove without KAI":     {serves(resourceOf(groupGrove, "v1alpha1", "podcliquesets")), nil, nil, Offers{Grove: true}},
+		"KAI and Grove":         {serves(queues, resourceOf(groupGrove, "v1alpha1", "podcliquesets")), nil, nil, Offers{Queue: true, KAI: true, Grove: true}},
 		"KAI's own queue":       {serves(queues), []kube.Object{queue("a", "", nil), queue("default-parent-queue", "", nil), queue("b", "a", nil)}, nil, Offers{Queue: true, Parent: "default-parent-queue"}},
 		"another at the top":    {serves(queues), []kube.Object{queue("z", "", nil), queue("b", "", nil), queue("a", "b", nil)}, nil, Offers{Queue: true, Parent: "b"}},
 		"one that goes":         {serves(queues), []kube.Object{{"metadata": fields{"name": "a", "deletionTimestamp": "now"}}, queue("b", "", nil)}, nil, Offers{Queue: true, Parent: "b"}},

@@ -188,7 +188,7 @@ func (k *Kept) add(e spec.Event) (isNew bool) {
 		}
 	}
 	bounded := e.Kind == spec.EventPod || e.Kind == spec.EventLog
-	if bounded && n >= mostEvents && e.Reason != spec.PodEnded && e.Reason != spec.PodsUnseen { // those decide
+	if bounded && n >= mostEvents && e.Reason != spec.PodEnded && e.Reason != spec.PodReplaced && e.Reason != spec.PodsUnseen { // those decide
 		return false
 	}
 	k.Events = append(k.Events, e)

@@ -65,7 +65,7 @@ func loadResources() fields {
 func loadJob(s *Settings, pod fields) fields {
 	return fields{"spec": fields{
 		"backoffLimit": int64(0), "activeDeadlineSeconds": int64(loadDeadline(s) / time.Second),
-		"template": fields{"metadata": fields{"labels": words(Labels(s.Run, PartLoad))}, "spec": pod},
+		"template": jobTemplate(s, PartLoad, pod),
 	}}
 }
 

@@ -25,7 +25,7 @@ func populateManifest(s *Settings) kube.Object {
 		"restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false,
 		"securityContext": restrictedPod(runtimeUser),
 		"containers": []any{fields{
-			"name": "populate", "image": s.Images.Runtime, "command": row("python3", "-c", fetchModel),
+			"name": populateContainer, "image": s.Images.Runtime, "command": row("python3", "-c", fetchModel),
 			"env":             joined([]any{env("AICR_MODEL", s.Model), env("HF_HOME", cacheMount), env("HOME", "/tmp")}, tokenEnv(s)),
 			"resources":       fields{"requests": fields{"cpu": "100m", "memory": "512Mi"}},
 			"securityContext": restrictedContainer(),
@@ -35,6 +35,6 @@ func populateManifest(s *Settings) kube.Object {
 	})
 	return manifest("batch/v1", "Job", n.Namespace, n.Populate, s, PartModel, fields{"spec": fields{
 		"backoffLimit": int64(0), "activeDeadlineSeconds": seconds(s.Cache.Populate),
-		"template": fields{"metadata": fields{"labels": words(Labels(s.Run, PartModel))}, "spec": pod},
+		"template": jobTemplate(s, PartModel, pod),
 	}})
 }

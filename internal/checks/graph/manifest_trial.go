@@ -37,6 +37,6 @@ func trialManifest(s *Settings) kube.Object {
 	})
 	return manifest("batch/v1", "Job", LoadNamespace(s), NamesOf(s.Run).Trial, s, PartTrial, fields{"spec": fields{
 		"backoffLimit": int64(0), "activeDeadlineSeconds": seconds(trialWithin),
-		"template": fields{"metadata": fields{"labels": words(Labels(s.Run, PartTrial))}, "spec": pod},
+		"template": jobTemplate(s, PartTrial, pod),
 	}})
 }

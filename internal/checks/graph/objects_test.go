@@ -40,7 +40,7 @@ func someSettings(change ...func(*Settings)) *Settings {
 func variants() map[string]*Settings {
 	return map[string]*Settings{
 		"all": someSettings(func(s *Settings) {
-			s.Queue, s.Parent, s.Cache.Class, s.LoadOff, s.Images.PullSecret = true, "default-parent-queue", "fast", []string{"cpu-small", "cpu-busy"}, "pull"
+			s.Queue, s.Grove, s.Parent, s.Cache.Class, s.LoadOff, s.Images.PullSecret = true, true, "default-parent-queue", "fast", []string{"cpu-small", "cpu-busy"}, "pull"
 		}),
 		"plain": someSettings(func(s *Settings) {
 			s.Token, s.Cache, s.GPUs, s.Tolerations, s.Router = false, nil, ByDevicePlugin, nil, "kv"

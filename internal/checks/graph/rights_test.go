@@ -388,7 +388,7 @@ func TestTheUserHasWhatTheLoadIsGiven(t *testing.T) {
 
 // A server is asked about each right once, and where it will be used.
 func TestRightsAreAskedAboutWhereTheyAreUsed(t *testing.T) {
-	s := someSettings(func(s *Settings) { s.Queue, s.Gateway, s.Live = true, true, true })
+	s := someSettings(func(s *Settings) { s.Queue, s.Gateway, s.Live, s.Grove = true, true, true, true })
 	asked := map[kube.Right]bool{}
 	for _, n := range needed(s) {
 		if asked[n.right] {
@@ -477,7 +477,7 @@ func rulesIn(t *testing.T, text []byte) (all []ruled) {
 func TestTheRolesGiveTheWholeTableAndNothingTwice(t *testing.T) {
 	text := UserRoles("aicr-validation")
 	golden(t, "roles.yaml", text)
-	s := someSettings(func(s *Settings) { s.Queue, s.Gateway, s.Live = true, true, true })
+	s := someSettings(func(s *Settings) { s.Queue, s.Gateway, s.Live, s.Grove = true, true, true, true })
 	rules := rulesIn(t, text)
 	missed := func(without int) (n int) {
 		for _, need := range needed(s) {

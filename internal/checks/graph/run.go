@@ -54,7 +54,8 @@ type Run struct {
 	// Begun is told once something is on the cluster: from here on it may be left there.
 	Begun func()
 
-	mu sync.Mutex // over what is kept
+	loadJob string     // the UID of the load's Job; "": it is not there yet
+	mu      sync.Mutex // over what is kept
 }
 
 // End is what became of a run.
@@ -174,6 +175,9 @@ func (r *Run) measure(ctx context.Context) (*End, error) {
 	if !started {
 		return r.neverServed(ctx, "the load's pod did not start")
 	}
+	if err := r.noteLoad(ctx); err != nil {
+		return &End{}, err
+	}
 	return r.follow(ctx)
 }
 
@@ -223,8 +227,13 @@ func (r *Run) follow(ctx context.Context) (*End, error) {
 	}
 	beside := r.besideStart(ctx)
 	out, err := FollowLoad(beside.ctx, r.API, r.Kept.Settings, r.told(), spool, beside.hear)
-	if failed := beside.end(); failed != nil && err != nil && ctx.Err() == nil {
-		if err := beside.look.tellFailure(failed); err != nil {
+	beside.end()
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case beside.removed != nil:
+		return r.removedUnderLoad(ctx, beside.removed)
+	case beside.failed != nil:
+		if err := beside.look.tellFailure(beside.failed); err != nil {
 			return &End{}, err
 		}
 		return r.neverServed(ctx, "what serves failed while its first answers were waited for")
@@ -310,7 +319,35 @@ func (r *Run) judge(ctx context.Context, end *End) (*End, error) {
 	if err != nil {
 		return end, fmt.Errorf("judging: %w", err)
 	}
-	if ctx.Err() == nil && neverAnswered(events) && r.Kept.Stage == StageLoad {
+	told, err := r.lookAfter(ctx, events)
+	if err == nil && told {
+		v, _, err = r.Book.Judge(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		return end, fmt.Errorf("judging: %w", err)
+	}
+	end.Verdict = v
+	return end, nil
+}
+
+// lookAfter looks at what is there after a load, or after none, and tells what the record
+// does not have: that it was deleted, why it never served, what became of its pods. It
+// reports whether anything was told.
+func (r *Run) lookAfter(ctx context.Context, events []spec.Event) (told bool, err error) {
+	if r.Kept.Stage != StageLoad && r.Kept.Stage != StageFailed {
+		return false, nil
+	}
+	over := time.Time{}
+	if Recorded(events) {
+		over = r.loadOver(events)
+	}
+	if told, err := r.tellRemoved(ctx, over); err != nil || told || r.wasRemoved() {
+		return told, err // what befell the pods was done to them
+	}
+	if r.Kept.Stage != StageLoad {
+		return false, nil
+	}
+	if ctx.Err() == nil && neverAnswered(events) {
 		// What serves is still there, and may say why it does not.
 		brief, cancel := context.WithTimeout(ctx, lookWithin)
 		found, err := LookAgain(brief, r.API, r.Kept.Settings, r.told())
@@ -318,23 +355,13 @@ func (r *Run) judge(ctx context.Context, end *End) (*End, error) {
 		if err != nil {
 			r.Told.Say("what serves could not be looked at again: " + err.Error())
 		}
-		if found {
-			if v, _, err = r.Book.Judge(ctx); err != nil {
-				return end, fmt.Errorf("judging: %w", err)
-			}
-		}
+		told = found
 	}
-	if r.Kept.Stage == StageLoad && Recorded(events) {
-		told, err := r.tellEnded(ctx, r.loadOver(events))
-		if err == nil && told {
-			v, _, err = r.Book.Judge(context.WithoutCancel(ctx))
-		}
-		if err != nil {
-			return end, fmt.Errorf("judging: %w", err)
-		}
+	if Recorded(events) {
+		ended, err := r.tellEnded(ctx, over)
+		return told || ended, err
 	}
-	end.Verdict = v
-	return end, nil
+	return told, nil
 }
 
 // hasLess says that the run was judged before, by more than is here: what happened may be

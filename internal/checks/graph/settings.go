@@ -22,6 +22,7 @@ type Settings struct {
 	Router  string `json:"router"`            // a word of spec.RouterModes
 	Gateway bool   `json:"gateway,omitempty"` // gateway-epp: the endpoint picker chooses, and Router does not matter
 	Queue   bool   `json:"queue,omitempty"`   // KAI schedules here and wants a queue
+	Grove   bool   `json:"grove,omitempty"`   // it is served: the graph's pods may be made by it
 	Parent  string `json:"parent,omitempty"`  // of that queue: Served has it
 	Token   bool   `json:"token,omitempty"`   // a Hugging Face token is put into a Secret
 	Live    bool   `json:"-"`                 // the run begins with a snapshot of the cluster

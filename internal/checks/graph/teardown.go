@@ -305,7 +305,7 @@ func (r *remover) inside(ctx context.Context, space kube.Object) {
 		stuck = !r.remove(ctx, res, o, true, graphGoneWithin) || stuck
 	}
 	for _, o := range r.some(ctx, resJobs, in) {
-		r.remove(ctx, resJobs, o, true, jobGoneWithin)
+		r.removeJob(ctx, o)
 	}
 	if stuck || r.dry != nil {
 		return // nobody takes its pods away then but the namespace, or nobody at all
@@ -371,7 +371,7 @@ func (r *remover) queue(ctx context.Context) {
 func (r *remover) load(ctx context.Context, namespace string) {
 	if namespace != "" {
 		for _, o := range r.some(ctx, resJobs, namespace) {
-			r.remove(ctx, resJobs, o, true, jobGoneWithin)
+			r.removeJob(ctx, o)
 		}
 	}
 	for _, res := range []kube.Resource{resClusterBinds, resClusterRoles} {
