@@ -158,7 +158,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 		{name: "hangs", args: []string{"snapshot", "--timeout", "50ms"}, spoil: func() { w.Hang("/version") },
 			code: 3, want: []string{"no answer in 50ms"}, asks: true},
 		{name: "not let in", args: []string{"snapshot"}, spoil: func() { w.Answer("/version", http.StatusUnauthorized, "") }, code: 3, want: []string{"the cluster does not accept the credentials", "hint: log in to the cluster again"}, asks: true},
-		{name: "a plugin for credentials that hangs", code: 3, want: []string{"no answer in 50ms"},
+		{name: "a plugin for credentials that hangs", code: 3, want: []string{"the credential plugin sleep of the kubeconfig has given no credentials"},
 			args: []string{"snapshot", "--kubeconfig", plugin, "--timeout", "50ms"}},
 		{name: "no ConfigMap", args: []string{"snapshot", "diff", "cm://aicr/none", "live"}, code: 3, want: []string{"error: reading cm://aicr/none: "}, asks: true},
 	} {
