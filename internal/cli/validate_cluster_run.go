@@ -173,10 +173,6 @@ func (j *validateJob) lead(ctx context.Context, book *clusterBook, kept *graph.K
 	if end.Verdict == nil {
 		verdict = book.close(end, a.env.Now())
 	}
-	if taken, ok := errors.AsType[*graph.TakenError](err); ok && end.Verdict == nil {
-		v, told := j.taken(alone, taken.Error())
-		return v, errors.Join(told, verdict, j.tellEnd(ctx, book, end, nil))
-	}
 	return end.Verdict, errors.Join(verdict, j.tellEnd(ctx, book, end, err))
 }
 

@@ -151,6 +151,9 @@ func (r *Run) measure(ctx context.Context) (*End, error) {
 	s := r.Kept.Settings
 	if r.Kept.Stage == StageDeploy {
 		ready, err := deploy(ctx, r.API, s, r.Secret, r.told(), r.Ledger)
+		if taken, ok := errors.AsType[*TakenError](err); ok {
+			return r.taken(ctx, taken)
+		}
 		if err != nil {
 			return &End{}, fmt.Errorf("deploying: %w", err)
 		}

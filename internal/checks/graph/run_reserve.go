@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aicr/internal/kube"
+	"aicr/internal/spec"
 )
 
 // reserve has the node of a run that is picked up reserved again, where anything is still to
@@ -52,6 +53,15 @@ func (r *Run) release() {
 	r.reserved.Lock()
 	defer r.reserved.Unlock()
 	r.released = true
+}
+
+// taken closes the record of a run whose GPUs somebody else has taken.
+func (r *Run) taken(ctx context.Context, by *TakenError) (*End, error) {
+	r.Told.say("%v", by)
+	if err := r.event(spec.Event{Kind: spec.EventInterrupt, Source: by.Node, Reason: spec.GPUsTaken, Text: by.Error()}); err != nil {
+		return &End{}, err
+	}
+	return &End{}, r.stage(ctx, StageFailed)
 }
 
 // takenMeanwhile says who has taken GPUs of the node since it was chosen, where workers wait
