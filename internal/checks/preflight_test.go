@@ -436,7 +436,7 @@ func TestWhatWouldBeMadeOnTheCluster(t *testing.T) {
 					t.Errorf("%+v", o)
 				}
 			}
-			always := "Namespace ConfigMap Namespace Job " + c.kinds + " ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding Job"
+			always := "Namespace Lease ConfigMap Namespace Job " + c.kinds + " ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding Job"
 			if got := strings.Join(kinds, " "); got != always {
 				t.Errorf("%s\nwant %s", got, always)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ type clusterWorld struct {
 	t      *testing.T
 	dir    string
 	config string
+	env    map[string]string // besides KUBECONFIG
 }
 
 func startCluster(t *testing.T, world string) *clusterWorld {
@@ -39,7 +41,9 @@ func startCluster(t *testing.T, world string) *clusterWorld {
 func (w *clusterWorld) aicr(args ...string) (stdout, stderr string, code int) {
 	w.t.Helper()
 	var out, said bytes.Buffer
-	env := testEnv(map[string]string{"KUBECONFIG": w.config}, args...)
+	variables := map[string]string{"KUBECONFIG": w.config}
+	maps.Copy(variables, w.env)
+	env := testEnv(variables, args...)
 	env.Stdout, env.Stderr = &out, &said
 	env.Now = func() time.Time { return time.Date(2026, 6, 4, 12, 0, 0, 0, time.UTC) }
 	code = Run(context.Background(), env)

@@ -186,8 +186,8 @@ func (j *validateJob) prepareCluster(ctx context.Context, recipe *recipeFile) er
 	o := j.options
 	var err error
 	j.cluster, j.offers = j.papers.cluster, j.papers.offers
-	if j.nodes, err = j.cluster.GPUs(ctx); err != nil {
-		return o.on.cluster.unasked(j.cluster, fmt.Errorf("asking who holds which GPUs: %w", err))
+	if j.nodes, err = j.gpus(ctx); err != nil {
+		return err
 	}
 	j.papers.options.Live = j.liveFacts()
 	wish := o.on.wish
@@ -207,6 +207,10 @@ func (j *validateJob) prepareCluster(ctx context.Context, recipe *recipeFile) er
 	}
 	j.planObjects(s)
 	all, err := j.guard(ctx, s)
+	var others error
+	if err == nil && refused == nil && o.dryRun && wish.Nodes != 0 && len(choice.Nodes) > 0 {
+		others = j.planNodes(ctx)
+	}
 	decided := len(all) > 0 && !slices.ContainsFunc(all, func(r graph.Refusal) bool { return r.State != spec.Fail })
 	if err == nil && refused == nil && decided && !o.dryRun {
 		j.refused = all // that is a verdict, and not that none could be had
@@ -217,7 +221,7 @@ func (j *validateJob) prepareCluster(ctx context.Context, recipe *recipeFile) er
 		j.decideInference(spec.Fail, why...)
 		return nil
 	}
-	return errors.Join(err, refusals(all), worded(refused))
+	return errors.Join(err, refusals(all), others, worded(refused))
 }
 
 // liveFacts is what the cluster was asked beside the snapshot, which may be older, of
@@ -285,7 +289,11 @@ const rightsHint = "'aicr validate --rbac' prints the roles that a run needs, fo
 
 // worded makes a Problem of what cannot be had.
 func worded(err error) error {
-	if c, ok := errors.AsType[*graph.ChoiceError](err); ok {
+	c, ok := errors.AsType[*graph.ChoiceError](err)
+	if ok && c.Runs {
+		return unmeasured(c.Hint+"; or wait until those runs have ended", "%s", c.Text)
+	}
+	if ok {
 		return misuse(c.Hint, "%s", c.Text)
 	}
 	return err
@@ -363,7 +371,7 @@ func (j *validateJob) settings(run string, node graph.Chosen) (*graph.Settings, 
 	knobs := p.knobs
 	s := &graph.Settings{Run: run, Namespace: o.on.namespace, Node: node.Node, Workers: node.Workers, GPUs: node.By,
 		Graph: j.offers.Graph, DRA: j.offers.DRA, Queue: j.offers.Queue, Grove: j.offers.Grove, Parent: j.offers.Parent,
-		Router: p.pinned.Uses.RouterMode, Model: o.model, Engine: o.on.engine, Tolerations: node.Tolerations,
+		Router: p.pinned.Uses.RouterMode, Model: o.model, Engine: o.on.engine, Tolerations: node.Tolerations, Held: node.Held,
 		Images:      graph.Images{Runtime: p.images.Runtime, EndpointPicker: p.images.EndpointPicker, Load: p.images.Load, AIPerf: j.aiperfImage(), PullSecret: o.on.pullSecret},
 		ReadyWithin: graph.Duration(knobs.Duration(spec.KnobReadyTimeout)), AnswerWithin: graph.Duration(inSeconds(j.plan.Thresholds.AnswerWithinS)),
 		PodWithin: graph.Duration(podWithin), KeepFor: graph.Duration(keepFor), NoCleanup: j.keepsAll(), Version: a.env.Build.Version}
@@ -388,8 +396,9 @@ func (j *validateJob) settings(run string, node graph.Chosen) (*graph.Settings, 
 			return nil, misuse("load with --engine aicr", "--engine aiperf: no image with AIPerf is pinned by this release")
 		}
 	}
+	s.Resources = p.resources()
 	for _, n := range j.nodes {
-		if n.FreeCPU < loadCPU && n.Name != "" {
+		if n.FreeCPU < graph.LoadMilliCPU(s) && n.Name != "" {
 			s.LoadOff = append(s.LoadOff, n.Name)
 		}
 	}
@@ -411,12 +420,15 @@ func (p *papers) uses(s *graph.Settings) {
 	_, _, s.Token = p.knobs.Said(spec.KnobToken)
 }
 
+// resources are what the containers of a run request, by the knobs.
+func (p *papers) resources() graph.PodResources {
+	of := p.knobs.Resources
+	return graph.PodResources{Worker: of(spec.KnobWorkerResources), Frontend: of(spec.KnobFrontendResources), Jobs: of(spec.KnobJobResources), Load: of(spec.KnobLoadResources)}
+}
+
 // loadMargin is what the load may take beside its episodes and first answers: rests,
-// examinations, judging; loadCPU is what it asks for, in millicores.
-const (
-	loadMargin = 10 * time.Minute
-	loadCPU    = 2000
-)
+// examinations, judging.
+const loadMargin = 10 * time.Minute
 
 // keepsAll says whether what is made is left.
 func (j *validateJob) keepsAll() bool {
@@ -439,6 +451,8 @@ func (j *validateJob) planObjects(s *graph.Settings) {
 	}
 	switch {
 	case j.choice == nil:
+	case len(j.choice.Nodes) == 0 && len(j.choice.OfRuns()) > 0:
+		j.plan.Inputs["node"] = spec.Input{Value: noNodeByRuns, From: fromCluster, Place: "as if " + j.fleetOf}
 	case len(j.choice.Nodes) == 0:
 		j.plan.Inputs["node"] = spec.Input{Value: noNode, From: fromCluster, Place: "as if " + j.fleetOf}
 	default:
@@ -447,8 +461,12 @@ func (j *validateJob) planObjects(s *graph.Settings) {
 	}
 }
 
-// noNode stands for a node's name where all GPUs are held.
-const noNode = "none: no GPU is free"
+// noNode stands for a node's name where all GPUs are held, noNodeByRuns where runs of this
+// program have some of them.
+const (
+	noNode       = "none: no GPU is free"
+	noNodeByRuns = "none: other runs have the GPUs"
+)
 
 // aiperfImage is the image that has AIPerf in it; "": none is pinned.
 func (j *validateJob) aiperfImage() string {
@@ -485,6 +503,10 @@ func (j *validateJob) printWaits() error {
 			rows = append(rows, layout.Row{Cells: []string{r.Node, r.Reason}, Below: graph.HeldBy(r.Held)})
 		}
 		t.Table(make([]layout.Column, 2), rows)
+	}
+	if missing := j.missing(); missing != "" && j.options.on.wish.Nodes != 0 {
+		t.Blank()
+		t.Line(2, "", missing)
 	}
 	_, err := j.app.env.Stdout.Write(t.Bytes())
 	return err

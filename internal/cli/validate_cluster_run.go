@@ -40,8 +40,7 @@ func (j *validateJob) onCluster(ctx context.Context) error {
 	case j.options.on.wish.Nodes != 0:
 		return j.fleetOfNodes(ctx, dir)
 	}
-	_, err := j.runOn(ctx, dir, j.choice.Nodes[0], true)
-	return err
+	return j.onNode(ctx, dir)
 }
 
 // notBegun tells the verdict on a cluster that the plan and a look at it decide: nothing is
@@ -54,8 +53,12 @@ func (j *validateJob) notBegun() error {
 }
 
 // nothingFree judges a cluster that has no free GPU, or the node of it that was asked for:
-// who holds them is what there is to tell.
+// who holds them is what there is to tell. Where runs of this program hold some, there is
+// nothing to judge.
 func (j *validateJob) nothingFree(ctx context.Context, dir, node string, alone bool) (*spec.Verdict, error) {
+	if byRuns := j.choice.OfRuns(); len(byRuns) > 0 {
+		return j.taken(alone, besidesNode(byRuns, "")...)
+	}
 	a := j.app
 	begun := a.env.Now()
 	book, err := a.openBook(dir, j.runDocument(a.newRunID(), begun, node), j.plan, nil)
@@ -87,15 +90,10 @@ func (j *validateJob) runDocument(id string, begun time.Time, node string) spec.
 		Target: target, Start: begun.UTC().Format(time.RFC3339Nano)}
 }
 
-// runOn is one run on one node, from its first object to its last.
-func (j *validateJob) runOn(ctx context.Context, dir string, node graph.Chosen, alone bool) (*spec.Verdict, error) {
+// runOn is one run on one node, which is reserved for it, from its first object to its last.
+func (j *validateJob) runOn(ctx context.Context, dir string, s *graph.Settings, node graph.Chosen, alone bool) (*spec.Verdict, error) {
 	a := j.app
-	begun := a.env.Now()
-	id := a.newRunID()
-	s, err := j.settings(id, node)
-	if err != nil {
-		return nil, err
-	}
+	begun, id := a.env.Now(), s.Run
 	run := j.runDocument(id, begun, node.Node)
 	free := node.Workers
 	events := []spec.Event{{Kind: spec.EventGPUs, Source: node.Node, Want: &node.GPUs, Have: &free, Text: heldText(node.Held)}}
@@ -105,6 +103,7 @@ func (j *validateJob) runOn(ctx context.Context, dir string, node graph.Chosen, 
 	j.plan.Prior, j.plan.PriorMinutes = j.past.prior(j.toBe(run, events, node), begun)
 	book, err := a.openBook(dir, run, j.plan, events)
 	if err != nil {
+		graph.Release(context.WithoutCancel(ctx), j.cluster, s)
 		return nil, err
 	}
 	a.say("run %s on node %s: %s, asked for by %s", id, node.Node, layout.Plural(node.Workers, "GPU"), node.By)
@@ -155,8 +154,9 @@ func (j *validateJob) lead(ctx context.Context, book *clusterBook, kept *graph.K
 	token := graph.Secret(word)
 	book.mask = redact.NewMask(string(token))
 	r := &graph.Run{API: j.cluster, Kept: kept, Secret: token, Book: book, Now: a.env.Now, Hear: view.hear,
-		Told:  graph.Told{Say: func(text string) { a.say("%s", text) }, Waiting: func(text string) { view.Waiting(text) }},
-		Begun: func() { a.leave(kept, j.cleanCommand(kept)) }, Attach: j.attachCommand(kept)}
+		Told:   graph.Told{Say: func(text string) { a.say("%s", text) }, Waiting: func(text string) { view.Waiting(text) }},
+		Ledger: j.cluster.GPUs,
+		Begun:  func() { a.leave(kept, j.cleanCommand(kept)) }, Attach: j.attachCommand(kept)}
 	var verdict error
 	r.Judged = func(end *graph.End) {
 		view.close()

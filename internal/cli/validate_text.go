@@ -48,6 +48,7 @@ func planText(p *spec.Plan, paint layout.Palette) []byte {
 	if len(p.Checks) > 0 {
 		tellChecks(t, p)
 	}
+	tellNodes(t, p)
 	tellCreates(t, p)
 	t.Title("Inputs")
 	t.Table(make([]layout.Column, 3), inputRows(p.Inputs))
@@ -102,6 +103,10 @@ func untouched(p *spec.Plan) string {
 			now = spec.Skip
 		}
 		return fmt.Sprintf("no GPU is free, so that a run now would be %s; %s", now, asked)
+	case node.From == fromCluster && node.Value == noNodeByRuns:
+		return fmt.Sprintf("other runs have the GPUs, so that a run now would be %s; %s", spec.Inconclusive, asked)
+	case len(p.Nodes) > 0:
+		return fmt.Sprintf("on %s, one after the other; %s", layout.Plural(len(p.Nodes), "node"), asked)
 	case node.From == fromCluster:
 		return "on node " + node.Value + "; " + asked
 	}
@@ -111,6 +116,34 @@ func untouched(p *spec.Plan) string {
 		}
 	}
 	return "nothing was contacted or loaded"
+}
+
+// tellNodes lists the turns of a fleet's nodes, and what each costs; the plan above them is
+// that of the first.
+func tellNodes(t *layout.Page, p *spec.Plan) {
+	if len(p.Nodes) == 0 {
+		return
+	}
+	t.Title("Nodes, one after the other; what is above is of the first")
+	var rows []layout.Row
+	var all spec.Cost
+	workers := 0
+	row := func(name string, workers int, by string, c spec.Cost) layout.Row {
+		return layout.Row{Cells: []string{name, layout.Plural(workers, "worker"), by, wholeTime(c.ExpectedS), wholeTime(c.WorstS),
+			layout.Number(c.ExpectedGPUMinutes), layout.Number(c.WorstGPUMinutes)}}
+	}
+	for _, n := range p.Nodes {
+		rows = append(rows, row(n.Node, n.Workers, n.By, n.Cost))
+		workers += n.Workers
+		all.ExpectedS += n.Cost.ExpectedS
+		all.WorstS += n.Cost.WorstS
+		all.ExpectedGPUMinutes += n.Cost.ExpectedGPUMinutes
+		all.WorstGPUMinutes += n.Cost.WorstGPUMinutes
+	}
+	if len(p.Nodes) > 1 {
+		rows = append(rows, row("all", workers, "", all))
+	}
+	t.Table([]layout.Column{{}, {}, {}, {Head: "when healthy"}, {Head: "at worst"}, {Head: "GPU-minutes"}, {Head: "at worst"}}, rows)
 }
 
 // tellCreates lists what is made on the cluster, and what becomes of it.

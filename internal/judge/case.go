@@ -559,6 +559,8 @@ func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
 		return ev.passed()
 	case ev.start.broken != nil:
 		return ev.brokeOff()
+	case ev.start.taken != nil:
+		return ev.start.taken.Text
 	case ev.start.interrupted:
 		return fmt.Sprintf("interrupted after %s: %s", counted(float64(len(ev.episodes)), "episode"), ev.wanted())
 	case !ev.loaded():

@@ -53,6 +53,7 @@ type start struct {
 	removed            *spec.Event  // somebody else deleted what the run had made
 	logs               []spec.Event
 	interrupted, ended bool
+	taken              *spec.Event // somebody else took the GPUs, and the run ended before any load
 	broken             *spec.Event // the instrument itself broke off, and says why
 }
 
@@ -94,7 +95,11 @@ func startOf(events []spec.Event) start {
 			s.logs = append(s.logs, *e)
 		case spec.EventInterrupt:
 			s.interrupted = true
-			if e.Reason != "" {
+			switch e.Reason {
+			case "":
+			case spec.GPUsTaken:
+				s.taken = e
+			default:
 				s.broken = e
 			}
 		case spec.EventStage:

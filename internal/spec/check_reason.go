@@ -50,6 +50,7 @@ const (
 	ConstraintAbsent   = "constraint-absent"   // name
 	VersionSkew        = "version-skew"        // the sentence of the versions
 	ClusterGuard       = "guard"               // the sentences of the guards
+	TakenByRuns        = "taken"               // which nodes other runs of this program have
 	InferenceNotLoaded = "not-loaded"          // it should have run, and there is no result
 )
 
@@ -87,7 +88,7 @@ func (r CheckReason) Text() string {
 		return "the catalog has no such check in this phase"
 	case InferenceNotLoaded:
 		return "nothing was loaded"
-	case VersionSkew, ClusterGuard:
+	case VersionSkew, ClusterGuard, TakenByRuns:
 		return strings.Join(r.Args, "; ")
 	}
 	return r.onPaperText(arg)

@@ -288,6 +288,10 @@ const (
 // whether pods that serve have ended: that none did is not known then.
 const PodsUnseen = "Unseen"
 
+// GPUsTaken is the reason of the EventInterrupt of a run that ended since somebody else took
+// GPUs of its node, after that was chosen; Text is who.
+const GPUsTaken = "GPUsTaken"
+
 // Event is a line of events.jsonl: what happened, besides load.
 type Event struct {
 	T       float64  `json:"t"` // seconds since the run's start

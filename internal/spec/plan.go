@@ -38,6 +38,7 @@ type Plan struct {
 	Checks    []PlannedCheck  `json:"checks,omitempty"`
 	Readiness []Held          `json:"readiness,omitempty"` // what the recipe wants of the cluster, held against the snapshot
 	Creates   []PlannedObject `json:"creates,omitempty"`   // on the cluster
+	Nodes     []PlannedNode   `json:"nodes,omitempty"`     // of a fleet, in the order of their turns; the rest of the plan is the first one's
 	Unused    []Unused        `json:"unused,omitempty"`    // fields of the recipe that nothing is done with
 }
 
@@ -103,6 +104,14 @@ type Cost struct {
 	WorstS             float64 `json:"worst_s"`
 	ExpectedGPUMinutes float64 `json:"expected_gpu_minutes"`
 	WorstGPUMinutes    float64 `json:"worst_gpu_minutes"`
+}
+
+// PlannedNode is a node of a fleet, and what its turn costs.
+type PlannedNode struct {
+	Node    string `json:"node"`
+	Workers int    `json:"workers"`
+	By      string `json:"by"` // how its GPUs are asked for
+	Cost    Cost   `json:"cost"`
 }
 
 // Input is a value and where it came from.

@@ -115,9 +115,9 @@ var failures = map[string]failure{
 	},
 	"GPUs that somebody takes after they were chosen": {
 		faults: "slow-populate=10m", meanwhile: takeGPUs,
-		verdict: spec.Fail, code: 1, finding: "cluster/pods-failed", worker: true,
-		says:  []string{"no node takes a pod", "NODE: cannot allocate all claims", "other: didn't match Pod's node affinity"},
-		index: "Unschedulable", kept: []string{"node.txt", "claim-*.yaml"},
+		verdict: spec.Inconclusive, code: 3,
+		says:  []string{"GPUs of node NODE were taken meanwhile by claim " + others + "/training-NODE (2)"},
+		index: "were taken meanwhile", kept: []string{"node.txt", "claim-*.yaml"},
 	},
 	"a DRA plugin that is stale": {
 		faults:  "dra-stale",

@@ -43,7 +43,14 @@ func oursOf(o kube.Object, run string) bool {
 // a start has failed is no error: it is told as events, which the judge reads, and ready
 // is false. An error is that it could not be found out.
 func Deploy(ctx context.Context, api API, s *Settings, secret Secret, told Told) (ready bool, err error) {
+	return deploy(ctx, api, s, secret, told, nil)
+}
+
+// deploy is Deploy with who can say who holds the GPUs: that somebody else has taken them is
+// an error, a *TakenError.
+func deploy(ctx context.Context, api API, s *Settings, secret Secret, told Told, ledger Ledger) (ready bool, err error) {
 	w := newWatcher(api, s, told)
+	w.ledger = ledger
 	w.trial = &trial{seen: causeLedger{}}
 	for _, step := range Objects(s) {
 		if step.Part == PartKept || step.Part == PartLoad {
@@ -201,6 +208,9 @@ func (w *watcher) served(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if !o.done {
+		if err := w.takenMeanwhile(ctx, o); err != nil {
+			return false, err
+		}
 		return false, w.tellFailure(o)
 	}
 	r := readinessOf(o.scene.Graph)

@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -14,14 +13,40 @@ import (
 	"aicr/internal/spec"
 )
 
-// wants is what the load takes of a quota in its namespace. What is not here is not held
-// against it.
-func wants() map[string]string {
-	return map[string]string{
-		"pods": "1", "count/pods": "2", "count/jobs.batch": "2", "configmaps": "2", "count/configmaps": "2", "count/serviceaccounts": "1",
-		"count/roles.rbac.authorization.k8s.io": "1", "count/rolebindings.rbac.authorization.k8s.io": "1",
-		"cpu": LoadCPU, "requests.cpu": LoadCPU, "memory": LoadMemory, "requests.memory": LoadMemory, "limits.memory": loadMemoryMax,
+const (
+	raiseHint     = "change it, or run in another namespace: --namespace"
+	loadSizeHint  = "; " + spec.KnobLoadResources + " says what the load takes"
+	loadLimitHint = "set a limit of CPU that never throttles it: " + spec.KnobLoadResources + "=limits.cpu=8; or run in another namespace: --namespace"
+)
+
+// wants is what the load and its trial take of a quota in their namespace, which are not
+// there at the same time. What is not here is not held against them.
+func wants(s *Settings) map[string]resource.Quantity {
+	one, two := resource.MustParse("1"), resource.MustParse("2")
+	all := map[string]resource.Quantity{
+		"pods": one, "count/pods": two, "count/jobs.batch": two, "configmaps": two, "count/configmaps": two, "count/serviceaccounts": one,
+		"count/leases.coordination.k8s.io": one, "count/roles.rbac.authorization.k8s.io": one, "count/rolebindings.rbac.authorization.k8s.io": one,
 	}
+	most := func(name string, q resource.Quantity) {
+		if was, ok := all[name]; !ok || was.Cmp(q) < 0 {
+			all[name] = q
+		}
+	}
+	for _, a := range []amounts{loadResources(s), trialResources(s)} {
+		for name, q := range a.requests {
+			most("requests."+name, q)
+			if name != "ephemeral-storage" { // which a quota counts under its own name too
+				most(name, q)
+			}
+		}
+		if q, ok := a.requests["ephemeral-storage"]; ok {
+			most("ephemeral-storage", q)
+		}
+		for name, q := range a.limits {
+			most("limits."+name, q)
+		}
+	}
+	return all
 }
 
 // guardQuota holds what the load takes against what is left of the quotas in its
@@ -31,6 +56,7 @@ func guardQuota(ctx context.Context, api GuardAPI, in *GuardInput) ([]Refusal, e
 	if err != nil {
 		return nil, err
 	}
+	wanted := wants(in.Settings)
 	var all []Refusal
 	for _, q := range quotas {
 		if !ofLoad(q) {
@@ -38,21 +64,24 @@ func guardQuota(ctx context.Context, api GuardAPI, in *GuardInput) ([]Refusal, e
 		}
 		for _, name := range slices.Sorted(maps.Keys(q.Map("status", "hard"))) {
 			hard, used := q.Text("status", "hard", name), q.Text("status", "used", name)
-			refuse := func(format string, args ...any) {
-				all = append(all, Refusal{spec.Inconclusive, fmt.Sprintf("quota %s/%s: ", q.Namespace(), q.Name()) + fmt.Sprintf(format, args...), "raise it, or run in another namespace: --namespace"})
+			refuse := func(hint, format string, args ...any) {
+				all = append(all, Refusal{spec.Inconclusive, fmt.Sprintf("quota %s/%s: ", q.Namespace(), q.Name()) + fmt.Sprintf(format, args...), hint})
 			}
-			if name == "limits.cpu" {
-				refuse("it limits limits.cpu, and the load has no limit of CPU, since a throttled client measures itself")
-				continue
+			want, ok := wanted[name]
+			if !ok && name == "limits.cpu" {
+				refuse(loadLimitHint, "it limits limits.cpu, and the load has no limit of CPU, since a throttled client measures itself")
 			}
-			want, ok := wants()[name]
 			if !ok {
 				continue
 			}
+			hint := raiseHint
+			if strings.Contains(name, "cpu") || strings.Contains(name, "memory") || strings.Contains(name, "storage") {
+				hint += loadSizeHint
+			}
 			if short, known := leaves(hard, used, want); !known {
-				refuse("%s is %s of %s, which cannot be read", name, used, hard)
+				refuse(hint, "%s is %s of %s, which cannot be read", name, used, hard)
 			} else if short {
-				refuse("%s of %s are used of %s, and the load takes %s", used, hard, name, want)
+				refuse(hint, "%s of %s are used of %s, and the load takes %s", used, hard, name, want.String())
 			}
 		}
 	}
@@ -70,10 +99,7 @@ func ofLoad(quota kube.Object) bool {
 }
 
 // leaves says whether less than want is left of what is hard.
-func leaves(hard, used, want string) (short, known bool) {
-	if _, err := resource.ParseQuantity(want); err != nil {
-		return false, false
-	}
+func leaves(hard, used string, want resource.Quantity) (short, known bool) {
 	h, err := resource.ParseQuantity(hard)
 	if err != nil {
 		return false, false
@@ -83,82 +109,7 @@ func leaves(hard, used, want string) (short, known bool) {
 		return false, false
 	}
 	h.Sub(u)
-	return h.Cmp(resource.MustParse(want)) < 0, true
-}
-
-// guardLimits finds limits that make the load impossible: a largest container or pod that
-// is smaller, a smallest one that is larger, a limit by default below what the load asks
-// for, a ratio of limit to request that it exceeds.
-func guardLimits(ctx context.Context, api GuardAPI, in *GuardInput) ([]Refusal, error) {
-	ranges, err := listLimits(ctx, api, in, "limitranges")
-	if err != nil {
-		return nil, err
-	}
-	var all []Refusal
-	for _, l := range ranges {
-		refuse := func(format string, args ...any) {
-			all = append(all, Refusal{spec.Inconclusive, fmt.Sprintf("limit range %s/%s: ", l.Namespace(), l.Name()) + fmt.Sprintf(format, args...),
-				"change it, or run in another namespace: --namespace"})
-		}
-		limited := limitsCPU(l)
-		for _, item := range l.List("spec", "limits") {
-			kind := strings.ToLower(item.Text("type"))
-			if kind != "container" && kind != "pod" {
-				continue
-			}
-			for _, c := range []struct{ bound, name, want string }{
-				{"max", "cpu", LoadCPU}, {"default", "cpu", LoadCPU}, {"max", "memory", loadMemoryMax},
-			} {
-				said := item.Text(c.bound, c.name)
-				if short, known := leaves(said, "0", c.want); said != "" && (short || !known) {
-					refuse("%s %s of a %s is %s, and the load takes %s", c.bound, c.name, kind, said, c.want)
-				}
-			}
-			for _, c := range []struct{ name, asks string }{{"cpu", LoadCPU}, {"memory", LoadMemory}} {
-				said := item.Text("min", c.name)
-				if short, known := leaves(c.asks, "0", said); said != "" && (short || !known) {
-					refuse("min %s of a %s is %s, and the load asks for %s", c.name, kind, said, c.asks)
-				}
-			}
-			if said := item.Text("maxLimitRequestRatio", "memory"); said != "" && over(said, loadMemoryMax, LoadMemory) {
-				refuse("maxLimitRequestRatio memory of a %s is %s, and the load asks for %s with a limit of %s", kind, said, LoadMemory, loadMemoryMax)
-			}
-			if said := item.Text("maxLimitRequestRatio", "cpu"); said != "" && (limited == "" || over(said, limited, LoadCPU)) {
-				refuse("maxLimitRequestRatio cpu of a %s is %s, and the load has no limit of CPU, since a throttled client measures itself", kind, said)
-			}
-			if said := item.Text("max", "cpu"); said != "" && kind == "pod" && limited == "" {
-				refuse("max cpu of a pod is %s, which every container must then be limited by, and the load has no limit of CPU", said)
-			}
-		}
-	}
-	return all, nil
-}
-
-// limitsCPU is the limit of CPU that a limit range gives to a container without one; "":
-// none.
-func limitsCPU(l kube.Object) string {
-	for _, item := range l.List("spec", "limits") {
-		if item.Text("type") == "Container" {
-			if limit := cmp.Or(item.Text("default", "cpu"), item.Text("max", "cpu")); limit != "" {
-				return limit
-			}
-		}
-	}
-	return ""
-}
-
-// over says that a limit is more than so many times a request. What cannot be read is.
-func over(ratio, limit, request string) bool {
-	most, err := resource.ParseQuantity(ratio)
-	if err != nil {
-		return true
-	}
-	l, err := resource.ParseQuantity(limit)
-	if err != nil {
-		return true
-	}
-	r := resource.MustParse(request)
-	return l.AsApproximateFloat64()/r.AsApproximateFloat64() > most.AsApproximateFloat64()
+	return h.Cmp(want) < 0, true
 }
 
 // listLimits lists what limits the load's namespace. Where that may not be read, guardRights

@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -269,6 +270,37 @@ func TestGuards(t *testing.T) {
 		"an operator that may not be looked at": {func(_ *GuardInput, c *guardedCluster) {
 			c.refuses["deployments"] = forbidden("deployments")
 		}, "", nil},
+		"pods that are too large, and asked to be smaller": {func(in *GuardInput, c *guardedCluster) {
+			in.Settings.Resources = someResources()
+			in.Settings.Resources.Load = spec.Resources{Limits: map[string]string{"cpu": "1", "memory": "1Gi"}}
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Pod", "max": fields{"cpu": "1", "memory": "1Gi"}})}
+			c.lists["resourcequotas"] = []kube.Object{quota(fields{"limits.cpu": "1", "limits.memory": "1Gi", "requests.cpu": "1"}, fields{"limits.cpu": "0", "limits.memory": "0", "requests.cpu": "0"}, nil)}
+		}, "", nil},
+		"a load that is asked to be larger": {func(in *GuardInput, c *guardedCluster) {
+			in.Settings.Resources = someResources()
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "max": fields{"cpu": "4", "memory": "4Gi"}})}
+			c.lists["resourcequotas"] = []kube.Object{quota(fields{"limits.cpu": "7", "limits.memory": "7Gi"}, fields{"limits.cpu": "0", "limits.memory": "0"}, nil)}
+		}, spec.Inconclusive, []string{"of limits.cpu, and the load takes 8", "of limits.memory, and the load takes 8Gi", "max cpu of a container is 4, and the load takes 8", "max memory of a container is 4Gi, and the load takes 8Gi"}},
+		"a Job that is asked to be larger than the load": {func(in *GuardInput, c *guardedCluster) {
+			in.Settings.Resources.Jobs = spec.Resources{Requests: map[string]string{"memory": "16Gi"}, Limits: map[string]string{"memory": "16Gi"}}
+			c.lists["resourcequotas"] = []kube.Object{quota(fields{"requests.memory": "8Gi"}, fields{"requests.memory": "0"}, nil)}
+		}, spec.Inconclusive, []string{"of requests.memory, and the load takes 16Gi"}},
+		"a quota of reservations": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["resourcequotas"] = []kube.Object{quota(fields{"count/leases.coordination.k8s.io": "0"}, fields{"count/leases.coordination.k8s.io": "0"}, nil)}
+		}, spec.Inconclusive, []string{"of count/leases.coordination.k8s.io, and the load takes 1"}},
+		"a limit that is more often the request than may be": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "maxLimitRequestRatio": fields{"memory": "1", "cpu": "1"}})}
+		}, spec.Inconclusive, []string{"maxLimitRequestRatio cpu of a container is 1, and the load has no limit of CPU", "maxLimitRequestRatio memory of a container is 1, and the load asks for 2Gi with a limit of 4Gi"}},
+		"a ratio that is kept": {func(in *GuardInput, c *guardedCluster) {
+			in.Settings.Resources.Load = spec.Resources{Requests: map[string]string{"memory": "4Gi", "cpu": "2"}, Limits: map[string]string{"memory": "4Gi", "cpu": "4"}}
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "maxLimitRequestRatio": fields{"memory": "1", "cpu": "2"}})}
+		}, "", nil},
+		"pods that have to have a limit": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Pod", "max": fields{"cpu": "8"}})}
+		}, spec.Inconclusive, []string{"max cpu of a pod is 8, and the load has no limit of CPU"}},
+		"pods that are given a limit": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Pod", "max": fields{"cpu": "8"}}), limits(fields{"type": "Container", "default": fields{"cpu": "4"}})}
+		}, "", nil},
 		"limits of volumes": {func(_ *GuardInput, c *guardedCluster) {
 			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "PersistentVolumeClaim", "max": fields{"storage": "1Gi"}})}
 		}, "", nil},
@@ -461,5 +493,39 @@ func TestWhatAClusterOffers(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestResourcesThatNoContainerCanHaveAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"cpu=4,memory=16Gi": "", "requests.cpu=4,limits.cpu=4000m": "", "limits.cpu=1": "",
+		"requests.cpu=4,limits.cpu=2":            "requests.cpu is 4, above limits.cpu of 2",
+		"requests.memory=16Gi,limits.memory=16G": "requests.memory is 16Gi, above limits.memory of 16G",
+		"memory=16":                              "requests.memory is 16 bytes, in which no container starts",
+		"limits.memory=100m":                     "limits.memory is 0.100 bytes, in which no container starts",
+		"ephemeral-storage=1k":                   "requests.ephemeral-storage is 1000 bytes",
+	} {
+		r, wrong, _ := spec.ParseResources(text)
+		if wrong != "" {
+			t.Fatal(wrong)
+		}
+		got, hint := CheckResources(r)
+		if !strings.HasPrefix(got, want) || (want == "") != (got == "") || (got == "") != (hint == "") {
+			t.Errorf("%s: %q (%s), want %q", text, got, hint, want)
+		}
+	}
+}
+
+func TestWhatIsAskedForPrevailsOverWhatIsUsual(t *testing.T) {
+	usual := spec.Resources{Requests: map[string]string{"memory": "2Gi"}, Limits: map[string]string{"memory": "4Gi"}}
+	for want, own := range map[string]spec.Resources{
+		"map[limits:map[memory:4Gi] requests:map[memory:2Gi]]": {},
+		"map[limits:map[memory:1Gi] requests:map[memory:1Gi]]": {Limits: map[string]string{"memory": "1Gi"}},
+		"map[limits:map[memory:8Gi] requests:map[memory:8Gi]]": {Requests: map[string]string{"memory": "8Gi"}},
+		"map[limits:map[memory:4Gi] requests:map[memory:3Gi]]": {Requests: map[string]string{"memory": "3Gi"}},
+	} {
+		if got := fmt.Sprint(asked(usual, own).fields()); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

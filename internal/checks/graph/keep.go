@@ -195,31 +195,58 @@ func (k *Kept) add(e spec.Event) (isNew bool) {
 	return true
 }
 
-// begin makes the namespace where there is none, and the ConfigMap in it. Another run may
-// be deleting the namespace at the same time: it does so only as it was before this run
-// touched it, and where it was faster, this one waits and begins again.
+// begin keeps the run in the namespace of the validations.
 func (k *Kept) begin(ctx context.Context, api RunAPI, now time.Time, told Told) error {
+	return inValidation(ctx, api, k.Settings, told, func() error { return k.make(ctx, api, now) })
+}
+
+// make makes the ConfigMap that the run is kept in.
+func (k *Kept) make(ctx context.Context, api RunAPI, now time.Time) error {
+	data, err := k.data()
+	if err != nil {
+		return err
+	}
+	kept := keptManifest(k.Settings)
+	kept["data"] = data
+	kept["metadata"].(fields)["annotations"] = fields{AnnotationAlive: now.UTC().Format(time.RFC3339)}
+	if _, err = api.Create(ctx, keptResource, kept); kube.IsExists(err) { // of the try before this one, unless it is somebody else's
+		var there kube.Object
+		if there, err = api.Read(ctx, keptResource, kept.Namespace(), kept.Name()); err == nil && !oursOf(there, k.Run.ID) {
+			return &ForeignError{Kind: "ConfigMap", Namespace: kept.Namespace(), Name: kept.Name()}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the run: %w", err)
+	}
+	return nil
+}
+
+// inValidation has something made in the namespace of the validations, which it makes where
+// there is none. Another run may be deleting the namespace at the same time: it does so only
+// as it was before this run touched it, and where it was faster, this one waits and begins
+// again.
+func inValidation(ctx context.Context, api RunAPI, s *Settings, told Told, make func() error) error {
 	for began := time.Now(); ; {
-		terminating, err := k.tryBegin(ctx, api, now)
+		terminating, err := tryInValidation(ctx, api, s, make)
 		if err != nil || !terminating {
-			told.Waiting("")
+			told.waiting("")
 			return err
 		}
 		if time.Since(began) >= terminatingWithin {
-			return fmt.Errorf("the namespace %s has been going away for more than %s: is there a finalizer that nobody does?", k.Settings.Namespace, terminatingWithin)
+			return fmt.Errorf("the namespace %s has been going away for more than %s: is there a finalizer that nobody does?", s.Namespace, terminatingWithin)
 		}
-		told.Waiting("the namespace " + k.Settings.Namespace + " of an earlier run to be gone")
+		told.waiting("the namespace " + s.Namespace + " of an earlier run to be gone")
 		if err := pauseFor(ctx, time.Second); err != nil {
 			return err
 		}
 	}
 }
 
-func (k *Kept) tryBegin(ctx context.Context, api RunAPI, now time.Time) (terminating bool, err error) {
-	name := k.Settings.Namespace
+func tryInValidation(ctx context.Context, api RunAPI, s *Settings, make func() error) (terminating bool, err error) {
+	name := s.Namespace
 	space, err := api.Read(ctx, namespaceResource, "", name)
 	if kube.IsNotFound(err) {
-		space, err = api.Create(ctx, namespaceResource, validationManifest(k.Settings))
+		space, err = api.Create(ctx, namespaceResource, validationManifest(s))
 		if kube.IsExists(err) { // somebody else was faster
 			space, err = api.Read(ctx, namespaceResource, "", name)
 		}
@@ -230,33 +257,18 @@ func (k *Kept) tryBegin(ctx context.Context, api RunAPI, now time.Time) (termina
 	if space.Text("metadata", "deletionTimestamp") != "" {
 		return true, nil
 	}
-	data, err := k.data()
-	if err != nil {
-		return false, err
-	}
-	kept := keptManifest(k.Settings)
-	kept["data"] = data
-	kept["metadata"].(fields)["annotations"] = fields{AnnotationAlive: now.UTC().Format(time.RFC3339)}
-	_, err = api.Create(ctx, keptResource, kept)
-	switch {
-	case kube.IsGone(err), kube.IsNotFound(err):
-		return true, nil
-	case kube.IsExists(err): // of the try before this one, unless it is somebody else's
-		there, err := api.Read(ctx, keptResource, name, kept.Name())
-		if err != nil {
-			return kube.IsNotFound(err), unlessNotFound(fmt.Errorf("keeping the run: %w", err), err)
+	if err := make(); err != nil {
+		gone := kube.IsGone(err) || kube.IsNotFound(err)
+		if gone {
+			err = nil
 		}
-		if !oursOf(there, k.Run.ID) {
-			return false, &ForeignError{Kind: "ConfigMap", Namespace: name, Name: kept.Name()}
-		}
-	case err != nil:
-		return false, fmt.Errorf("keeping the run: %w", err)
+		return gone, err
 	}
 	if space.Text("metadata", "labels", LabelOwner) != OwnerValue {
 		return false, nil // somebody else's: nobody of us deletes it
 	}
-	marks := fields{AnnotationTouched: k.Run.ID}
-	if secret := k.Settings.Images.PullSecret; secret != "" {
+	marks := fields{AnnotationTouched: s.Run}
+	if secret := s.Images.PullSecret; secret != "" {
 		marks[AnnotationPulls] = secret
 	}
 	space, err = api.Patch(ctx, namespaceResource, "", name, kube.Object{"metadata": fields{"annotations": marks}})

@@ -1,6 +1,9 @@
 package graph
 
-import "aicr/internal/kube"
+import (
+	"aicr/internal/kube"
+	"aicr/internal/spec"
+)
 
 // runtimeUser is the user of Dynamo's runtime image. What is written into the cache is
 // readable by it.
@@ -27,7 +30,7 @@ func populateManifest(s *Settings) kube.Object {
 		"containers": []any{fields{
 			"name": populateContainer, "image": s.Images.Runtime, "command": row("python3", "-c", fetchModel),
 			"env":             joined([]any{env("AICR_MODEL", s.Model), env("HF_HOME", cacheMount), env("HOME", "/tmp")}, tokenEnv(s)),
-			"resources":       fields{"requests": fields{"cpu": "100m", "memory": "512Mi"}},
+			"resources":       asked(spec.Resources{Requests: map[string]string{"cpu": "100m", "memory": "512Mi"}}, s.Resources.Jobs).fields(),
 			"securityContext": restrictedContainer(),
 			"volumeMounts":    []any{fields{"name": "model-cache", "mountPath": cacheMount}},
 		}},

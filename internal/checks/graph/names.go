@@ -3,6 +3,7 @@ package graph
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 )
 
 // The labels by which what a run made is known again. Nothing without the owner's is
@@ -55,6 +56,13 @@ func NamesOf(run string) Names {
 		Populate: volumeName + "-populate-" + short, Claim: claimName, Queue: graphName + "-" + short, Route: graphName,
 		Load: "aicr-load-" + short, Trial: "aicr-load-" + short + "-trial", Kept: "aicr-run-" + short, Results: "aicr-ctrf-" + run + "-performance",
 	}
+}
+
+// namespaceOfRun says whether a namespace is called as that of a run's graph.
+func namespaceOfRun(name string) bool {
+	short, ok := strings.CutPrefix(name, graphName+"-")
+	_, err := hex.DecodeString(short)
+	return ok && len(short) == 8 && err == nil
 }
 
 // Labels are those of everything that a run makes.

@@ -47,6 +47,7 @@ func Objects(s *Settings) []Step {
 	jobs := resourceOf("batch", "v1", "jobs")
 
 	add(true, PartKept, core("namespaces"), validationManifest, "", "made where there is none, and deleted when no run is left in it")
+	add(true, PartKept, resLeases, leaseManifest, "", "reserves the node, so that no other run goes to it")
 	add(true, PartKept, core("configmaps"), keptManifest, "", "the run as far as it has got, so that it can be attached to")
 
 	add(true, PartGraph, core("namespaces"), namespaceManifest, "", "everything that serves is in it, and goes with it")

@@ -51,7 +51,14 @@ func variants() map[string]*Settings {
 		"digest": someSettings(func(s *Settings) {
 			s.Images.Runtime, s.Images.Release = "registry.example/runtime@sha256:"+strings.Repeat("0", 64), "1.2.3"
 		}),
-		"gateway": someSettings(func(s *Settings) { s.Gateway = true }),
+		"gateway":   someSettings(func(s *Settings) { s.Gateway = true }),
+		"resources": someSettings(func(s *Settings) { s.Resources = someResources() }),
+		"resources-v1alpha1": someSettings(func(s *Settings) {
+			s.Graph, s.GPUs, s.Resources = GraphAlpha, ByDevicePlugin, someResources()
+		}),
+		"resources-gateway": someSettings(func(s *Settings) {
+			s.Gateway, s.GPUs, s.Resources = true, ByDevicePlugin, someResources()
+		}),
 		"aiperf": someSettings(func(s *Settings) {
 			s.Engine, s.AIPerf = EngineAIPerf, &AIPerfLoad{Concurrency: 512, Requests: 4096, Warmup: 512, InputTokens: 128, OutputTokens: 128}
 		}),
@@ -59,6 +66,19 @@ func variants() map[string]*Settings {
 			s.Engine, s.Gateway, s.AIPerf = EngineAIPerf, true, &AIPerfLoad{Concurrency: 8, Requests: 1000, Warmup: 8, InputTokens: 64, OutputTokens: 32}
 		}),
 	}
+}
+
+// someResources are asked for of every kind of pod, in each way to ask.
+func someResources() PodResources {
+	of := func(text string) spec.Resources {
+		r, wrong, _ := spec.ParseResources(text)
+		if wrong != "" {
+			panic(wrong)
+		}
+		return r
+	}
+	return PodResources{Worker: of("cpu=8,memory=64Gi,ephemeral-storage=10Gi"), Frontend: of("requests.cpu=2,limits.cpu=4,memory=8Gi"),
+		Jobs: of("limits.cpu=500m,memory=1Gi"), Load: of("limits.cpu=8,limits.memory=8Gi")}
 }
 
 func TestWhatARunMakes(t *testing.T) {

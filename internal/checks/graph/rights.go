@@ -62,6 +62,7 @@ func Rights() []Right {
 		{"resource.k8s.io", "resourceslices", verbs("list"), InCluster, "which GPUs DRA offers", withDRA},
 		{"resource.k8s.io", "resourceclaims", verbs("list"), InCluster, "who has claimed them; whether its own are given back", withDRA},
 		{"apps", "deployments", verbs("list"), InCluster, "whether Dynamo's operator is ready, before anything is made", always},
+		{"coordination.k8s.io", "leases", verbs("list"), InCluster, "which nodes other runs have reserved", always},
 		{"storage.k8s.io", "storageclasses", verbs("get", "list"), InCluster, "whether the cache can be had, before anything is made", withCache},
 		{"", "namespaces", verbs("create", "get", "list", "patch", "delete"), InCluster, "makes and deletes the run's own; marks that of the validations", always},
 		{"scheduling.run.ai", "queues", verbs("create", "get", "list", "delete"), InCluster, "a queue of its own", withKAI},
@@ -82,6 +83,7 @@ func Rights() []Right {
 		{"", "events", verbs("list"), InRun, "why a pod does not start", always},
 
 		{"", "configmaps", verbs("create", "get", "list", "patch", "delete"), InValidation, "the run as it is kept, and its result", always},
+		{"coordination.k8s.io", "leases", verbs("create", "get", "list", "patch", "delete"), InValidation, "the reservation of the node", always},
 		{"batch", "jobs", verbs("create", "get", "list", "delete"), InValidation, "the load", always},
 		{"", "serviceaccounts", verbs("create", "get", "list", "delete"), InValidation, "who the load is", always},
 		{"rbac.authorization.k8s.io", "roles", verbs("create", "get", "list", "delete"), InValidation, "lets the load write its result", always},

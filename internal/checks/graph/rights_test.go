@@ -213,6 +213,10 @@ func walk(t *testing.T, s *Settings) *notedCluster {
 			_, err := Guard(ctx, c, GuardInput{Recipe: wantsAll(), Settings: &again, Offers: Offers{Graph: s.Graph, DRA: s.DRA, Gateway: true}})
 			must("guarding", err)
 		}
+		_, err := Reservations(ctx, c, s.Namespace, time.Now())
+		must("looking for reservations", err)
+		must("reserving", Reserve(ctx, c, s, time.Now, told))
+		must("renewing", renew(ctx, c, s, time.Minute, time.Now()))
 		kept := &Kept{Run: spec.Run{ID: s.Run}, Plan: somePlan(s), Settings: s}
 		must("beginning", kept.begin(ctx, c, time.Now(), told))
 		ready, err := Deploy(ctx, c, s, "secret", told)

@@ -54,8 +54,14 @@ type Run struct {
 	// Begun is told once something is on the cluster: from here on it may be left there.
 	Begun func()
 
+	// Ledger says who holds which GPUs, where workers wait for some; nil: it is not asked.
+	Ledger Ledger
+
 	loadJob string     // the UID of the load's Job; "": it is not there yet
 	mu      sync.Mutex // over what is kept
+
+	reserved sync.Mutex // over the reservation of the node
+	released bool       // it is not renewed any more
 }
 
 // End is what became of a run.
@@ -91,8 +97,11 @@ func (r *Run) Go(ctx context.Context) (*End, error) {
 		if err := r.begin(ctx); err != nil {
 			return r.takeAway(ctx, &End{}, err)
 		}
-	} else if r.Begun != nil {
-		r.Begun()
+	} else {
+		if r.Begun != nil {
+			r.Begun()
+		}
+		r.reserve(ctx)
 	}
 	stop := r.stayAlive(ctx)
 	defer stop()
@@ -131,6 +140,7 @@ func (r *Run) stayAlive(ctx context.Context) (stop func()) {
 	over.Go(func() {
 		for pauseFor(ctx, beatEvery) == nil {
 			_ = r.Kept.beat(ctx, r.API, r.Now()) // a server that is away is told of by whoever waits for it
+			r.renew(ctx)
 		}
 	})
 	return func() { cancel(); over.Wait() }
@@ -140,7 +150,10 @@ func (r *Run) stayAlive(ctx context.Context) (stop func()) {
 func (r *Run) measure(ctx context.Context) (*End, error) {
 	s := r.Kept.Settings
 	if r.Kept.Stage == StageDeploy {
-		ready, err := Deploy(ctx, r.API, s, r.Secret, r.told())
+		ready, err := deploy(ctx, r.API, s, r.Secret, r.told(), r.Ledger)
+		if taken, ok := errors.AsType[*TakenError](err); ok {
+			return r.taken(ctx, taken)
+		}
 		if err != nil {
 			return &End{}, fmt.Errorf("deploying: %w", err)
 		}
@@ -417,7 +430,12 @@ func (r *Run) close(ctx context.Context, end *End, err error) (*End, error) {
 
 // takeAway removes what was made, unless it is to stay.
 func (r *Run) takeAway(ctx context.Context, end *End, err error) (*End, error) {
+	goesOn := end.Waits || r.Kept.Stage == StageLoad // the load may, and its node stays reserved for as long as it may take
+	r.release()
 	if r.Kept.Settings.NoCleanup || end.Waits {
+		if !goesOn {
+			Release(context.WithoutCancel(ctx), r.API, r.Kept.Settings)
+		}
 		end.Stays = r.Kept.Settings.NoCleanup
 		return end, settled(ctx, err)
 	}
@@ -497,7 +515,11 @@ func (r *Run) since() time.Duration {
 // stage notes how far the run is, on the cluster too.
 func (r *Run) stage(ctx context.Context, stage string) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.Kept.Stage = stage
-	return r.Kept.save(ctx, r.API, r.Now())
+	err := r.Kept.save(ctx, r.API, r.Now())
+	r.mu.Unlock()
+	if stage == StageLoad { // which the command may not live to see the end of
+		r.renew(ctx)
+	}
+	return err
 }

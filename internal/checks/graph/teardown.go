@@ -96,7 +96,7 @@ var (
 func kindOf(r kube.Resource) string {
 	kinds := map[string]string{"namespaces": "Namespace", "pods": "Pod", "configmaps": "ConfigMap", "serviceaccounts": "ServiceAccount", "jobs": "Job",
 		"persistentvolumeclaims": "PersistentVolumeClaim", "roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding",
-		"queues": "Queue", "httproutes": "HTTPRoute", "dynamographdeployments": "DynamoGraphDeployment", "resourceclaims": "ResourceClaim", "resourceclaimtemplates": "ResourceClaimTemplate"}
+		"queues": "Queue", "leases": "Lease", "httproutes": "HTTPRoute", "dynamographdeployments": "DynamoGraphDeployment", "resourceclaims": "ResourceClaim", "resourceclaimtemplates": "ResourceClaimTemplate"}
 	if kind := kinds[r.Name]; kind != "" {
 		return kind
 	}
@@ -387,6 +387,13 @@ func (r *remover) load(ctx context.Context, namespace string) {
 			r.remove(ctx, res, o, false, smallGoneWithin)
 		}
 	}
+	// Who was given the roles of an earlier release may not look for reservations, which
+	// expire by themselves.
+	if leases, err := r.api.List(ctx, resLeases, namespace, r.selector()); err == nil {
+		for _, o := range leases {
+			r.remove(ctx, resLeases, o, false, smallGoneWithin)
+		}
+	}
 	var kept kube.Object
 	for _, o := range r.some(ctx, resConfigMaps, namespace) {
 		if o.Name() == r.names.Kept {
@@ -422,7 +429,7 @@ func (r *remover) validation(ctx context.Context, namespace string) {
 		}
 		return
 	}
-	inside := []kube.Resource{resConfigMaps, resJobs, resPods, resAccounts, resRoles, resRoleBindings, resVolumes, resRoutes, resQuotas, resLimits}
+	inside := []kube.Resource{resLeases, resConfigMaps, resJobs, resPods, resAccounts, resRoles, resRoleBindings, resVolumes, resRoutes, resQuotas, resLimits}
 	for _, version := range graphVersions {
 		inside = append(inside, resGraphs(version))
 	}

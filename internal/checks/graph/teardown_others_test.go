@@ -64,30 +64,30 @@ func TestADryRunOfCleanSaysWhatCleanDoes(t *testing.T) {
 		last  Removed // what goes last, as far as it is of interest
 		n     int     // how many
 	}{
-		"one run":           {func(m *memoryAPI) { whole(m, runSettings(first)) }, "", sharedBy(first), 12},
-		"one that is named": {func(m *memoryAPI) { whole(m, runSettings(first)) }, first, sharedBy(first), 12},
-		"two runs":          {func(m *memoryAPI) { whole(m, runSettings(first)); whole(m, runSettings(second)) }, "", sharedBy(second), 23},
-		"one of two":        {func(m *memoryAPI) { whole(m, runSettings(first)); whole(m, runSettings(second)) }, first, Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 11},
+		"one run":           {func(m *memoryAPI) { whole(m, runSettings(first)) }, "", sharedBy(first), 13},
+		"one that is named": {func(m *memoryAPI) { whole(m, runSettings(first)) }, first, sharedBy(first), 13},
+		"two runs":          {func(m *memoryAPI) { whole(m, runSettings(first)); whole(m, runSettings(second)) }, "", sharedBy(second), 24},
+		"one of two":        {func(m *memoryAPI) { whole(m, runSettings(first)); whole(m, runSettings(second)) }, first, Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
 		"two namespaces": {func(m *memoryAPI) {
 			whole(m, runSettings(first))
 			other := runSettings(second)
 			other.Namespace = "mine"
 			whole(m, other)
-		}, "", Removed{second, "Namespace", "", "mine"}, 24},
+		}, "", Removed{second, "Namespace", "", "mine"}, 26},
 		"somebody is in it": {func(m *memoryAPI) {
 			whole(m, runSettings(first))
 			m.put(resPods, kube.Object{"metadata": map[string]any{"name": "theirs", "namespace": "aicr-validation"}})
-		}, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 11},
+		}, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
 		"somebody else's namespace": {func(m *memoryAPI) {
 			whole(m, runSettings(first))
 			m.put(resNamespaces, kube.Object{"metadata": map[string]any{"name": "aicr-validation"}})
-		}, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 11},
+		}, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
 		"a pod that goes with a Job": {func(m *memoryAPI) {
 			s := runSettings(first)
 			whole(m, s)
 			podOf(m, s, m.objects[memoryKey(resJobs, s.Namespace, NamesOf(first).Load)].UID())
-		}, "", sharedBy(first), 12},
-		"a pod that goes with none": {func(m *memoryAPI) { s := runSettings(first); whole(m, s); podOf(m, s, "gone") }, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 11},
+		}, "", sharedBy(first), 13},
+		"a pod that goes with none": {func(m *memoryAPI) { s := runSettings(first); whole(m, s); podOf(m, s, "gone") }, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
 		"the graph's alone":         {func(m *memoryAPI) { m.put(resNamespaces, namespaceManifest(runSettings(first))) }, "", Removed{first, "Namespace", "", NamesOf(first).Namespace}, 1},
 		"of no namespace alone":     {func(m *memoryAPI) { m.put(resClusterRoles, clusterRoleManifest(runSettings(first))) }, "", Removed{first, "ClusterRole", "", NamesOf(first).Load}, 1},
 		"an empty namespace":        {func(m *memoryAPI) { m.put(resNamespaces, validationManifest(memorySettings())) }, "", shared, 1},

@@ -46,12 +46,13 @@ type watcher struct {
 	names Names
 	told  Told
 
-	trial *trial // nil: the load's image is not tried
-	seen  causeLedger
-	since map[string]time.Time // in which state each pod is, and since when
-	logs  map[logOf]keptLog
-	had   map[string]kube.Object // by kind, what was there
-	node  struct {
+	trial  *trial // nil: the load's image is not tried
+	ledger Ledger // nil: who holds GPUs is not asked
+	seen   causeLedger
+	since  map[string]time.Time // in which state each pod is, and since when
+	logs   map[logOf]keptLog
+	had    map[string]kube.Object // by kind, what was there
+	node   struct {
 		at time.Time
 		o  kube.Object
 	}
