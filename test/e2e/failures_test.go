@@ -140,8 +140,8 @@ var failures = map[string]failure{
 	"pods that a policy refuses": {
 		env: []string{spec.KnobCacheSize + "=off"}, args: []string{"--toleration", denied + "=pods"},
 		verdict: spec.Fail, code: 1, finding: "cluster/pods-failed",
-		says:  []string{"no pods on a Friday", "ReplicaSet "},
-		index: "GraphFailed", kept: []string{"graph.yaml", "events.txt"},
+		says:  []string{"the cluster refuses a pod", "no pods on a Friday", "ReplicaSet ", "made by Dynamo's operator for the graph"},
+		index: "PodRefused", kept: []string{"graph.yaml", "events.txt"},
 	},
 	"a discovery that panicked": {
 		faults:  "discovery-panic",
@@ -193,6 +193,12 @@ var failures = map[string]failure{
 		verdict: spec.Invalid, code: 3, finding: "cluster/pods-failed",
 		says:  []string{"the load could not begin", "the image does not run as the load", "--image names it", othersImage},
 		index: "does not run as the load", kept: []string{"pod-aicr-load-*-trial-*.yaml", "job-trial.yaml"},
+	},
+	"a graph that somebody deletes under load": {
+		meanwhile: deleteGraph,
+		verdict:   spec.Inconclusive, code: 3, finding: "cluster/removed",
+		says:  []string{"DynamoGraphDeployment aicr-inference-perf-", "was deleted under load, and not by this run"},
+		index: "was deleted under load", kept: []string{"job-load.yaml"},
 	},
 	"a load that is killed for memory": {
 		meanwhile: starveLoad,
@@ -707,6 +713,15 @@ func starveWorkers(ctx context.Context, c *cluster, node, run string) error {
 		return again == 2, err
 	})
 	return errors.Join(err, set(nil))
+}
+
+// deleteGraph deletes the graph as somebody would who takes it for left over.
+func deleteGraph(ctx context.Context, c *cluster, _, run string) error {
+	if _, err := c.loadOf(ctx, run); err != nil {
+		return err
+	}
+	names := graph.NamesOf(run)
+	return c.api.Delete(ctx, kube.Resource{Group: "nvidia.com", Version: "v1beta1", Name: "dynamographdeployments"}, names.Namespace, names.Graph, kube.DeleteOptions{Grace: -1})
 }
 
 func deleteLoad(ctx context.Context, c *cluster, _, run string) error {

@@ -40,7 +40,16 @@ func TestAFleetThatIsNotWell(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, fleet)
 	c.make(t, namespaces, kube.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": others}})
+	c.deny(t, "deployments", "apps", "object.spec.template.spec", "nobody deploys on a Friday")
 	before := c.asItIs(t)
+	t.Run("children of a graph that are refused", func(t *testing.T) {
+		c.fails(t, "gpu-0", &failure{
+			env: []string{spec.KnobCacheSize + "=off"}, args: []string{"--toleration", denied + "=deployments"},
+			verdict: spec.Fail, code: 1, finding: "cluster/pods-failed",
+			says:  []string{"operator cannot make the graph", "DynamoComponentDeployment aicr-inference-perf-", "nobody deploys on a Friday"},
+			index: "GraphFailed", kept: []string{"graph.yaml", "component-*.yaml", "events.txt"},
+		})
+	})
 	t.Run("GPUs that are all claimed", c.allClaimed)
 	t.Run("a claim on one node", c.oneClaimed)
 	t.Run("workers", c.sickWorkers)
