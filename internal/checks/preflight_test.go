@@ -501,8 +501,8 @@ func TestThePlanSaysOfEachCheckWhetherItRuns(t *testing.T) {
 			t.Errorf("with --fail-fast: %s", fast[i])
 		}
 	}
-	want[0] = "deployment/gpu-operator-version false it needs a cluster, and this run loads an endpoint (paper, 120 s)"
-	want[5] = "conformance/platform-health false it needs a cluster, and this run loads an endpoint (paper, 300 s)"
+	want[0] = "deployment/gpu-operator-version false it needs a cluster; this run loads an endpoint (paper, 120 s)"
+	want[5] = "conformance/platform-health false it needs a cluster; this run loads an endpoint (paper, 300 s)"
 	want[6] = "performance/inference-perf true it is what the target is loaded for (top top.yaml, 3900 s)"
 	if diff := cmp.Diff(want, said(checks.EndpointChecks(r, paperCatalog(), checks.PreflightOptions{}))); diff != "" {
 		t.Errorf("of an endpoint (-want +got):\n%s", diff)

@@ -67,7 +67,7 @@ func (r CheckReason) Text() string {
 		return "left out by " + arg(0)
 	case NotBuilt:
 		if arg(0) == TargetEndpoint {
-			return "it needs a cluster, and this run loads an endpoint"
+			return "it needs a cluster; this run loads an endpoint"
 		}
 		return "this version of aicr cannot run it on a cluster"
 	case FailFast:
