@@ -54,7 +54,7 @@ func (f *bentFleet) Load(ctx context.Context, number int, p spec.OperatingPoint)
 		return nil, context.Cause(ctx)
 	}
 	users := p.Concurrency
-	r := &spec.EpisodeRecord{Episode: spec.Episode{Number: number, Point: p, Client: spec.BenchClient{Valid: true}}}
+	r := &spec.EpisodeRecord{Episode: spec.Episode{Number: number, Point: p, LoadedS: p.DurationS, Client: spec.BenchClient{Valid: true}}}
 	if f.holds > 0 && users > f.holds {
 		users = f.holds
 		r.Episode.Client = spec.BenchClient{Reasons: []spec.BenchReason{{Text: "held too few"}}}

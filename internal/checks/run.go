@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"aicr/internal/judge"
@@ -38,6 +39,9 @@ type Keeper interface {
 // Follower is told how far a run is.
 type Follower interface {
 	Stage(stage string, number int)
+	// Episode is told of a whole episode, with the throughputs that the judge measured
+	// among its figures. Number 0 is the look at half the load.
+	Episode(e *spec.Episode)
 	Judged(number int, v *spec.Verdict, next *judge.Next)
 }
 
@@ -156,6 +160,9 @@ func (r *run) episode(ctx context.Context, number int, point spec.OperatingPoint
 		return err
 	}
 	r.judged.Add(e)
+	measured := e.Episode
+	measured.Figures = slices.Concat(r.judged.Throughputs(), measured.Figures)
+	r.follow.Episode(&measured)
 	return nil
 }
 

@@ -237,11 +237,7 @@ func (f *followed) Event(e spec.Event) error {
 // Episode keeps a whole episode.
 func (f *followed) Episode(e *spec.EpisodeRecord) error {
 	judge.LearnDeployment(f.deployment, nil, e.Series)
-	if err := f.recorder.Episode(e); err != nil {
-		return err
-	}
-	f.view.Episode(&e.Episode)
-	return nil
+	return f.recorder.Episode(e)
 }
 
 // interrupted says whether it was the user who ended it.

@@ -19,6 +19,7 @@ type Case struct {
 	half   *digest
 	all    []*digest
 	past   past
+	latest *digest // of the episode that was added last
 }
 
 // NewCase has heard nothing.
@@ -38,9 +39,11 @@ func (c *Case) Hear(events ...spec.Event) { c.events = append(c.events, events..
 func (c *Case) Add(r *spec.EpisodeRecord) {
 	if r.Episode.Number == 0 {
 		c.half = digestOf(c.plan, r, &past{})
+		c.latest = c.half
 		return
 	}
 	d := digestOf(c.plan, r, &c.past)
+	c.latest = d
 	c.all = append(c.all, d)
 	if d.judgeable(&c.plan.Thresholds) && d.client.Valid {
 		c.past.fleet = max(c.past.fleet, d.throughput.value)
@@ -222,7 +225,8 @@ func (ev *Evidence) all() []*digest {
 func (ev *Evidence) parts() []spec.Part {
 	var all []spec.Part
 	for _, d := range ev.all() {
-		all = append(all, spec.Part{Episode: d.number, Cut: d.cutS, Counted: slices.Contains(ev.episodes, d)})
+		all = append(all, spec.Part{Episode: d.number, Cut: d.cutS, Counted: slices.Contains(ev.episodes, d),
+			Throughput: number(d.throughput.value), Gross: number(d.gross)})
 	}
 	return all
 }

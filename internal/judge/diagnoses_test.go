@@ -575,7 +575,7 @@ func TestFewHitsAreNoAffinity(t *testing.T) {
 // against the page, not against the worker.
 func TestAPageThatTellsOldNumbersIsADisagreement(t *testing.T) {
 	v := (&diagnosisCase{episodes: times(9, bout{page: oldNumbers(3, 10)})}).judge()
-	if v.Verdict == spec.Fail || !strings.Contains(findingsSaid(v), "worker 3 made 0.32 of a fair share by telemetry, 1.00 by the client") {
+	if v.Verdict == spec.Fail || !strings.Contains(findingsSaid(v), "worker 3 made 0.29 of a fair share by telemetry, 1.00 by the client") {
 		t.Errorf("%s: %s", v.Verdict, findingsSaid(v))
 	}
 }

@@ -154,8 +154,8 @@ func (ev *Evidence) figures() []spec.Figure {
 			with++
 		}
 	}
-	say("throughput", ev.overall, "tokens/s", "stall-free batches; t interval over episodes, 95 %")
-	say("gross-throughput", over(gross), "tokens/s", "stalls and all; t interval over episodes, 95 %")
+	say(Throughput, ev.overall, "tokens/s", "stall-free batches of whole request lifetimes; t interval over episodes, 95 %")
+	say(GrossThroughput, over(gross), "tokens/s", "stalls and all; t interval over episodes, 95 %")
 	say("ttft-p99", ev.ttft(), "ms", "worst episode, its clean part; moving-block bootstrap, 95 %")
 	say("gross-ttft-p99", figure{largest(ttftGross), math.NaN(), math.NaN(), len(ttftGross)}, "ms", "worst episode, stalls and all")
 	if sent > 0 {

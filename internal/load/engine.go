@@ -165,6 +165,7 @@ type stage struct {
 	start int64
 	stop  int64 // nothing is sent at or after this stamp
 
+	ended  atomic.Int64  // when the first request ended; 0: none has
 	issued atomic.Int64  // of the closed loop
 	opened atomic.Int64  // requests of the open loop that were begun
 	dry    atomic.Int64  // when a sender first had nothing more to send
@@ -276,6 +277,21 @@ func (st *stage) sendsOpen() (Schedule, Lane, bool) {
 		return Schedule{Rate: st.sentinel}, Sentinel, true
 	}
 	return Schedule{}, Closed, false
+}
+
+// answered notes the end of a request.
+func (st *stage) answered(now int64) {
+	if st.ended.Load() == 0 {
+		st.ended.CompareAndSwap(0, now)
+	}
+}
+
+// early reports whether a sentinel's arrival is due before any request has ended. It is
+// not sent: every user is still in flight, none could yield a slot, and the load would
+// be more than was asked for.
+func (st *stage) early(lane Lane, intended int64) bool {
+	first := st.ended.Load()
+	return lane == Sentinel && (first == 0 || intended < first)
 }
 
 // index is where in the workload a request is found. A warm-up or a sentinel

@@ -67,6 +67,14 @@ func (r *Record) Has(f Flags) bool { return r.Flags&f == f }
 // OK reports whether the request was served in full.
 func (r *Record) OK() bool { return r.Class == OK }
 
+// served is how long a request that was served was in flight; 0: it was not served.
+func (r *Record) served() int64 {
+	if !r.OK() {
+		return 0
+	}
+	return r.End - r.Sent
+}
+
 // lateness is how long after its time a request was sent, what it took to open
 // its connection aside.
 func (r *Record) lateness() int64 {

@@ -650,15 +650,13 @@ func (h *htmlRun) episodes() {
 		case len(h.Verdict.Parts) > 0 || e.Number == 0:
 			row.From = "nothing" // otherwise nobody has said
 		}
+		row.Rate = e.Throughput
 		row.Stalls, row.Tokens = h.stallsIn(e), count(e.Tokens.Completion)
 		if e.Tokens.Completion == 0 && e.Requests.Served > 0 {
 			row.Tokens = "–" // what is served has tokens: nobody told how many
 		}
 		for _, f := range e.Figures {
-			switch f.Name {
-			case "output throughput":
-				row.Rate = f.Mean
-			case "time to first token":
+			if f.Name == "time to first token" {
 				row.TTFT50, row.TTFT99 = f.P50, f.P99
 			}
 		}

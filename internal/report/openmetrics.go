@@ -131,7 +131,7 @@ func (m *metricPage) performance(r *spec.Report) {
 	}
 	for _, f := range r.Bench.Figures {
 		switch f.Name {
-		case "output throughput":
+		case "throughput":
 			m.throughput(f.Mean, nil, nil)
 		case "time to first token":
 			m.firstToken(f.P99, nil, nil)

@@ -139,6 +139,11 @@ type Part struct {
 	Episode int     `json:"episode"`
 	Cut     float64 `json:"cut"`     // seconds since the episode's start
 	Counted bool    `json:"counted"` // false: the client's audit failed, or nothing was served
+
+	// Tokens a second: of the steady part that no stall touched, which is what is judged,
+	// and of all of it; absent: not measured.
+	Throughput *float64 `json:"throughput,omitempty"`
+	Gross      *float64 `json:"gross,omitempty"`
 }
 
 // EpisodeRecord is a recorded episode, whole.
