@@ -27,10 +27,23 @@ type KneePlan struct {
 	OwnSentinel bool
 }
 
+// ownSentinelShare bounds a sentinel that was asked for, at levels of which it would be
+// most of the load: so many requests a second for each in flight.
+const ownSentinelShare = 0.05
+
+// sentinel is what is sent as part of a load, as a validation at that load would.
+func (p *KneePlan) sentinel(inFlight int) float64 {
+	if p.OwnSentinel {
+		return min(p.Point.SentinelRate, ownSentinelShare*float64(inFlight))
+	}
+	return SentinelFor(inFlight)
+}
+
 // The stages of a search.
 const (
 	KneeStageLevel     = "level"
 	KneeStageReference = "reference"
+	KneeStageLook      = "half of the proposed load"
 )
 
 // KneeFollower is told how far the search is.
@@ -45,9 +58,13 @@ type KneeFound struct {
 	GPUs      int    // 0: nobody told
 	Levels    []judge.KneeLevel
 	Ended     string // why no further level was measured
+	Spent     KneeSpent
+	More      KneeMore
 	Knee      *judge.Knee
 	Proposal  *judge.KneeProposal
+	Looks     []judge.KneeLevel // at half of the proposed point
 	Reference []judge.KneeLevel // the episodes at the proposed point
+	Denied    string            // why there is no reference at it, where it was not confirmed
 	Took      time.Duration     // of load, on the target's clock
 }
 
@@ -67,6 +84,7 @@ func FindKnee(ctx context.Context, plan *KneePlan, target Target, follow KneeFol
 	}
 	s.begun = target.Now()
 	err = s.levels(ctx)
+	s.found.More = s.more()
 	s.found.Knee.Settle() // there will be no more of them
 	if err == nil && s.found.Knee.Found {
 		err = s.reference(ctx)
@@ -112,19 +130,53 @@ const (
 	kneeFrom         = 8               // part of the knee, from where levels say something about it
 	betweenEpisodes  = 3 * time.Second // for the last answers of one, and the start of the next
 
-	referenceEpisodes = 5 // the interval of three is twice as wide
+	referenceEpisodes = 5                     // the interval of three is twice as wide
+	referenceLoads    = referenceEpisodes + 1 // and a look at half of it
+	mostLooks         = 3                     // at half of it, where it is near whether that load pays
 )
+
+// KneeSpent is what became of the budget.
+type KneeSpent struct {
+	BudgetS float64 `json:"budget_s"`
+	LevelsS float64 `json:"levels_s"` // went into levels
+	KeptS   float64 `json:"kept_s"`   // for the reference, and the look at half of it
+}
+
+// KneeMore is what more budget would buy; zero: nothing is wanted, or more of the same
+// levels would not do.
+type KneeMore struct {
+	Levels int     `json:"levels"`
+	TakesS float64 `json:"takes_s"`
+	Within float64 `json:"within"` // half of the interval that they would leave, relative
+}
+
+// more says what it takes to know the knee well enough.
+func (s *sweep) more() KneeMore {
+	k, n := s.found.Knee, len(s.found.Levels)
+	if !k.Found || k.Half() <= kneeSureEnough {
+		return KneeMore{}
+	}
+	levels := max(k.MoreLevels(n, kneeSureEnough), fewestKneeLevels-n)
+	if n+levels > mostKneeLevels {
+		return KneeMore{}
+	}
+	each := episodeTakes(0, seconds(s.length(int(k.InFlight))))
+	return KneeMore{Levels: levels, TakesS: (time.Duration(levels) * each).Seconds(), Within: kneeSureEnough}
+}
 
 // levels measures one level after the other until the knee is known well enough.
 func (s *sweep) levels(ctx context.Context) error {
 	s.found.Knee = judge.FindKnee(nil, &s.plan.Thresholds)
-	spare := referenceEpisodes * episodeTakes(seconds(s.plan.Point.RampS), seconds(s.plan.ReferenceS))
 	next := s.plan.First * s.gpus()
 	stuck := ""
 	for {
 		lasts := s.length(next)
-		if s.target.Now()-s.begun+episodeTakes(0, seconds(lasts)) > s.plan.Budget-spare {
-			s.found.Ended = fmt.Sprintf("the budget of %v was used up", s.plan.Budget)
+		kept := referenceLoads * episodeTakes(0, seconds(s.referenceLasts(next)))
+		spent := s.target.Now() - s.begun
+		s.found.Spent = KneeSpent{BudgetS: s.plan.Budget.Seconds(), LevelsS: spent.Seconds(), KeptS: kept.Seconds()}
+		if spent+episodeTakes(0, seconds(lasts)) > s.plan.Budget-kept {
+			s.found.Ended = fmt.Sprintf("the budget of %v is spent: levels took %v, %v is kept for the reference (%d episodes and a look at half the load), and the next level takes %v",
+				s.plan.Budget, spent.Round(time.Second), kept.Round(time.Second), referenceEpisodes, episodeTakes(0, seconds(lasts)).Round(time.Second))
 			return nil
 		}
 		l, err := s.load(ctx, KneeStageLevel, next, lasts)
@@ -304,23 +356,76 @@ func (s *sweep) between(k *judge.Knee) int {
 // wholeGPUs has every GPU carry the same.
 func wholeGPUs(n, gpus int) int { return max(1, (n+gpus/2)/gpus) * gpus }
 
-// reference measures the proposed point as often as a dispersion needs.
+// referenceLasts is how long an episode at a load is: as long as was asked for, or a
+// lifetime to settle and three to measure.
+func (s *sweep) referenceLasts(inFlight int) float64 {
+	life := 0.0
+	for i := range s.found.Levels {
+		if l := &s.found.Levels[i]; l.LifetimeS != nil && l.InFlight <= inFlight {
+			life = max(life, *l.LifetimeS)
+		}
+	}
+	return s.plan.Point.RampS + max(s.plan.ReferenceS, 4*life)
+}
+
+// affords says whether so many loads of a length still fit into the budget.
+func (s *sweep) affords(loads int, lasts float64) bool {
+	return s.target.Now()-s.begun+time.Duration(loads)*episodeTakes(0, seconds(lasts)) <= s.plan.Budget
+}
+
+// reference proposes a point and measures it. One at which a validation would find the
+// load past the knee is given up for a lower one, as often as the budget allows.
 func (s *sweep) reference(ctx context.Context) error {
 	f := s.found
 	f.Proposal = judge.ProposeBelow(f.Knee, f.Levels, s.gpus(), &s.plan.Thresholds)
-	if f.Proposal == nil {
-		return nil
-	}
-	lasts := s.plan.Point.RampS + s.plan.ReferenceS
-	for _, l := range f.Levels {
-		if l.LifetimeS != nil {
-			lasts = max(lasts, s.plan.Point.RampS+3**l.LifetimeS)
-		}
-	}
-	for good, bad := 0, 0; good < referenceEpisodes && bad <= s.plan.Thresholds.MaxRetries; {
-		l, err := s.load(ctx, KneeStageReference, f.Proposal.InFlight, lasts)
+	for f.Proposal != nil {
+		lasts := s.referenceLasts(f.Proposal.InFlight)
+		pays, err := s.measure(ctx, f.Proposal, lasts)
 		if err != nil {
 			return err
+		}
+		if pays {
+			f.Proposal.Refer(f.Reference, s.plan.From, &s.plan.Thresholds)
+			return nil
+		}
+		lower := f.Proposal.Lower(s.gpus())
+		if lower == nil || !s.affords(referenceLoads, lasts) {
+			d := f.Proposal.Doubling
+			f.Denied = fmt.Sprintf("from %d to %d in flight throughput was measured to rise by 2^%.2f only, and it must be 2^%.2f", d.From, d.To, d.Elasticity, s.plan.Thresholds.Elasticity)
+			if lower != nil {
+				f.Denied += fmt.Sprintf("; to measure a lower point takes %v more than the budget", (referenceLoads * episodeTakes(0, seconds(lasts))).Round(time.Second))
+			}
+			return nil
+		}
+		f.Proposal = lower
+	}
+	return nil
+}
+
+// measure measures a point as often as a dispersion needs, and half of it as a
+// validation does, until it is clear whether that load pays.
+func (s *sweep) measure(ctx context.Context, p *judge.KneeProposal, lasts float64) (pays bool, err error) {
+	f, least := s.found, s.plan.Thresholds.Elasticity
+	f.Looks, f.Reference = nil, nil
+	half := p.InFlight / s.gpus() / 2 * s.gpus()
+	look := func() error {
+		if half == 0 || len(f.Looks) == mostLooks || len(f.Looks) > 0 && !s.affords(1, lasts) {
+			return nil
+		}
+		l, err := s.load(ctx, KneeStageLook, half, lasts)
+		if err == nil {
+			f.Looks = append(f.Looks, l)
+			s.follow.Measured(KneeStageLook, l, f.Knee)
+		}
+		return err
+	}
+	if err := look(); err != nil {
+		return false, err
+	}
+	for good, bad := 0, 0; good < referenceEpisodes && bad <= s.plan.Thresholds.MaxRetries; {
+		l, err := s.load(ctx, KneeStageReference, p.InFlight, lasts)
+		if err != nil {
+			return false, err
 		}
 		f.Reference = append(f.Reference, l)
 		if l.NotUsed == "" {
@@ -329,21 +434,37 @@ func (s *sweep) reference(ctx context.Context) error {
 			bad++
 		}
 		s.follow.Measured(KneeStageReference, l, f.Knee)
+		if d := p.Measure(f.Looks, f.Reference, &s.plan.Thresholds); d.Past(least) {
+			p.Doubling = &d
+			return false, nil
+		}
 	}
-	f.Proposal.Refer(f.Reference, s.plan.From, &s.plan.Thresholds)
-	return nil
+	for {
+		d := p.Measure(f.Looks, f.Reference, &s.plan.Thresholds)
+		if math.IsNaN(d.Elasticity) {
+			return true, nil // there is no half of it, or nothing counts, which is told elsewhere
+		}
+		p.Doubling = &d
+		before := len(f.Looks)
+		if d.Near(least) {
+			if err := look(); err != nil {
+				return false, err
+			}
+		}
+		if len(f.Looks) == before {
+			return d.Pays(least), nil
+		}
+	}
 }
 
-// load loads the target once. The sweep has no sentinel: at a low level it would be
-// much of the load. The reference has the one that it will be compared with.
+// load loads the target once, with the sentinel that a validation at that load has: the
+// one at half of a load has that of the whole.
 func (s *sweep) load(ctx context.Context, stage string, inFlight int, lasts float64) (judge.KneeLevel, error) {
 	point := s.plan.Point
 	point.Workers, point.Concurrency, point.DurationS = s.found.GPUs, inFlight, lasts
-	switch {
-	case stage == KneeStageLevel:
-		point.SentinelRate = 0
-	case !s.plan.OwnSentinel:
-		point.SentinelRate = SentinelFor(inFlight)
+	point.SentinelRate = s.plan.sentinel(inFlight)
+	if stage == KneeStageLook {
+		point.SentinelRate = s.plan.sentinel(s.found.Proposal.InFlight)
 	}
 	s.follow.Loading(stage, inFlight, lasts)
 	s.loads++

@@ -651,7 +651,7 @@ func (ev *Evidence) notes() []string {
 	if ev.half != nil && len(ev.half.stalls) > 0 {
 		all = append(all, fmt.Sprintf("%s in the look at half the load, which the rate does not count", counted(float64(len(ev.half.stalls)), "stall")))
 	}
-	if ev.half != nil && len(ev.episodes) > 0 && math.IsNaN(ev.elasticity) {
+	if ev.half != nil && len(ev.episodes) > 0 && math.IsNaN(ev.doubling.Elasticity) {
 		all = append(all, "whether the load is past the knee was not measured: the look at half the load was not clean")
 	}
 	unsteady := 0

@@ -178,16 +178,44 @@ func TestARestartedWorkerHasGrown(t *testing.T) {
 }
 
 func TestTheElasticityIsOfTheFirstEpisodeToTheHalf(t *testing.T) {
+	th, _ := spec.DefaultThresholds(spec.ProfileStandard)
 	half := func(pace float64) *digest { return digested(bout{users: 16, pace: allAt(0, 99, pace)}, 0) }
 	full := digested(bout{}, 0)
+	between := func(half, full *digest) Doubling {
+		return doublingOf(half.point.Concurrency, full.point.Concurrency, half.throughput, full.throughput, 0, &th)
+	}
 	for pace, want := range map[float64]float64{1: 1, math.Sqrt2: 0.5, 2: 0} {
-		if got := elasticity(half(pace), full); math.Abs(got-want) > 0.02 {
+		if got := between(half(pace), full).Elasticity; math.Abs(got-want) > 0.02 {
 			t.Errorf("%v times as fast at half the load: %v, want %v", pace, got, want)
 		}
 	}
 	for _, half := range []*digest{full, digested(bout{users: 64}, 0)} {
-		if got := elasticity(half, full); !math.IsNaN(got) {
+		if got := between(half, full).Elasticity; !math.IsNaN(got) {
 			t.Errorf("of %d in flight to %d: %v", half.point.Concurrency, full.point.Concurrency, got)
+		}
+	}
+}
+
+// What is called past the knee is below it by the margin, and by more than it is unsure.
+func TestOneMarginOfTheKnee(t *testing.T) {
+	th, _ := spec.DefaultThresholds(spec.ProfileStandard)
+	x := func(v, half float64) figure { return figure{v, v * (1 - half), v * (1 + half), 9} }
+	for name, c := range map[string]struct {
+		half, full figure
+		past, pays bool
+	}{
+		"at the knee":                   {x(1000, 0.001), x(1000*math.Pow(2, 0.55), 0.001), false, true},
+		"a little below the least":      {x(1000, 0.001), x(1000*math.Pow(2, 0.51), 0.001), false, false},
+		"below it by the margin":        {x(1000, 0.001), x(1000*math.Pow(2, 0.49), 0.001), true, false},
+		"by less than it is unsure":     {x(1000, 0.05), x(1000*math.Pow(2, 0.49), 0.05), false, false},
+		"nothing more, however unsure":  {x(1000, 0.09), x(1000, 0.09), true, false},
+		"nothing more, of one batch":    {figure{1000, math.NaN(), math.NaN(), 1}, figure{1000, math.NaN(), math.NaN(), 1}, true, false},
+		"nothing was measured at half":  {notMeasured(), x(1000, 0.01), false, false},
+		"nothing was measured at twice": {x(1000, 0.01), notMeasured(), false, false},
+	} {
+		d := doublingOf(32, 64, c.half, c.full, 0, &th)
+		if d.Past(th.Elasticity) != c.past || d.Pays(th.Elasticity) != c.pays {
+			t.Errorf("%s: past %v, pays %v: %+v", name, d.Past(th.Elasticity), d.Pays(th.Elasticity), d)
 		}
 	}
 }

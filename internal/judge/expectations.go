@@ -174,8 +174,8 @@ func (ev *Evidence) figures() []spec.Figure {
 		say("sentinel-ttft-p99", figure{stats.PercentileNearest(sentinel, 99), math.NaN(), math.NaN(), len(sentinel)}, "ms",
 			fmt.Sprintf("open loop, from the intended send; %d of %d never answered", lost, len(sentinel)))
 	}
-	if !math.IsNaN(ev.elasticity) {
-		say("elasticity", figure{ev.elasticity, math.NaN(), math.NaN(), 2}, "", "throughput at half the load against the first episode")
+	if d := ev.doubling; !math.IsNaN(d.Elasticity) {
+		say("elasticity", figure{d.Elasticity, d.Elasticity - d.Unsure, d.Elasticity + d.Unsure, 2}, "", "throughput at half the load against the first episode; by the batches of both, 95 %")
 	}
 	if f := ev.claims.perEvent(); f.n > 0 {
 		say("tokens-per-event", f, "tokens", "tokens that the server counts over events with content, of the served requests")
