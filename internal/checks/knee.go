@@ -18,7 +18,7 @@ type KneePlan struct {
 	First      int           // in flight a GPU, at which it begins
 	Most       int           // in flight a GPU, at which it ends at the latest
 	LevelS     float64       // of steady load a level, at least
-	ReferenceS float64       // of each episode at the proposed point
+	ReferenceS float64       // of each episode at the proposed point, its ramp included
 	Budget     time.Duration // for all of it once the target can be loaded
 	From       string        // what a reference is said to be of
 
@@ -356,8 +356,10 @@ func (s *sweep) between(k *judge.Knee) int {
 // wholeGPUs has every GPU carry the same.
 func wholeGPUs(n, gpus int) int { return max(1, (n+gpus/2)/gpus) * gpus }
 
-// referenceLasts is how long an episode at a load is: as long as was asked for, or a
-// lifetime to settle and three to measure.
+// referenceLasts is how long an episode at a load is, its ramp included: as long as was
+// asked for, or a lifetime to settle and three to measure. A fleet is a little faster
+// while requests that began together end together, so that a reference is best of
+// episodes as long as those that are held against it.
 func (s *sweep) referenceLasts(inFlight int) float64 {
 	life := 0.0
 	for i := range s.found.Levels {
@@ -365,7 +367,7 @@ func (s *sweep) referenceLasts(inFlight int) float64 {
 			life = max(life, *l.LifetimeS)
 		}
 	}
-	return s.plan.Point.RampS + max(s.plan.ReferenceS, 4*life)
+	return max(s.plan.ReferenceS, s.plan.Point.RampS+max(1, 4*life))
 }
 
 // affords says whether so many loads of a length still fit into the budget.

@@ -23,8 +23,8 @@ func (p *KneePlan) Cost() KneeCost {
 	}
 	c.Rising = append(c.Rising, p.Most)
 	ramp := seconds(p.Point.RampS)
-	kept := referenceLoads * episodeTakes(ramp, seconds(p.ReferenceS))
-	worst := p.Budget + time.Duration(p.Thresholds.MaxRetries)*episodeTakes(ramp, seconds(p.ReferenceS))
+	kept := referenceLoads * episodeTakes(0, seconds(p.ReferenceS))
+	worst := p.Budget + time.Duration(p.Thresholds.MaxRetries)*episodeTakes(0, seconds(p.ReferenceS))
 	expected := min(p.Budget, enoughKneeLevels*episodeTakes(ramp, seconds(p.LevelS))+kept)
 	c.KeptS = kept.Seconds()
 	c.ExpectedS, c.WorstS = expected.Seconds(), worst.Seconds()
@@ -36,7 +36,7 @@ func (p *KneePlan) Cost() KneeCost {
 // KneeAtLeast is the least budget with which a search can end in a knee and a reference:
 // as many levels as it asks for before it calls a knee known, and what is kept.
 func KneeAtLeast(ramp, level, reference time.Duration) time.Duration {
-	return fewestKneeLevels*episodeTakes(ramp, level) + referenceLoads*episodeTakes(ramp, reference)
+	return fewestKneeLevels*episodeTakes(ramp, level) + referenceLoads*episodeTakes(0, reference)
 }
 
 func episodeTakes(ramp, steady time.Duration) time.Duration {

@@ -57,9 +57,9 @@ func (o *kneeOptions) define(cmd *cobra.Command) {
 		alias(f, "ramp", "concurrency-ramp-duration")
 		o.level = seconds(10 * time.Second)
 		f.Var(&o.level, "level-duration", "load each level steadily for this `TIME`, and longer where requests take long")
-		o.reference = seconds(20 * time.Second)
-		f.Var(&o.reference, "reference-duration", "load the proposed point for this `TIME` an episode")
-		o.budget = seconds(10 * time.Minute)
+		o.reference = seconds(50 * time.Second)
+		f.Var(&o.reference, "reference-duration", "load the proposed point for this `TIME` an episode, its ramp included: best as long as the episodes of a validation")
+		o.budget = seconds(15 * time.Minute)
 		f.Var(&o.budget, "budget", "end within about this `TIME` of load, the reference included")
 	})
 	section(cmd, "Output", func(f *pflag.FlagSet) {
