@@ -27,16 +27,13 @@ type KneePlan struct {
 	OwnSentinel bool
 }
 
-// ownSentinelShare bounds a sentinel that was asked for, at levels of which it would be
-// most of the load: so many requests a second for each in flight.
-const ownSentinelShare = 0.05
-
-// sentinel is what is sent as part of a load, as a validation at that load would.
+// sentinel is what is sent as part of a load, as a validation at that load would. At
+// levels of which one that was asked for would be most of the load, it is less.
 func (p *KneePlan) sentinel(inFlight int) float64 {
 	if p.OwnSentinel {
-		return min(p.Point.SentinelRate, ownSentinelShare*float64(inFlight))
+		return min(p.Point.SentinelRate, sentinelBound(inFlight, p.Point.OutputTokens))
 	}
-	return SentinelFor(inFlight)
+	return SentinelFor(inFlight, p.Point.OutputTokens)
 }
 
 // The stages of a search.

@@ -166,16 +166,24 @@ func (r *run) episode(ctx context.Context, number int, point spec.OperatingPoint
 	return nil
 }
 
-// The sentinel is a hundredth of what is in flight, a second: it must not be the load
-// itself.
+// The sentinel is a hundredth of what is in flight, a second, and about a tenth of it in
+// flight at most, on an engine that takes so long for a token: it is a part of the load,
+// and must not be the load itself.
 const (
-	mostSentinel  = 10.0
-	leastSentinel = 0.5
-	sentinelShare = 0.01
+	mostSentinel   = 10.0
+	leastSentinel  = 0.5
+	sentinelShare  = 0.01
+	sentinelFlight = 0.1
+	slowTokenS     = 0.03
 )
 
-// SentinelFor is how many requests a second an open loop sends beside so many in
-// flight, where nothing else is asked for.
-func SentinelFor(inFlight int) float64 {
-	return min(mostSentinel, max(leastSentinel, sentinelShare*float64(inFlight)))
+// SentinelFor is how many requests a second an open loop sends among so many in flight,
+// where nothing else is asked for.
+func SentinelFor(inFlight, outputTokens int) float64 {
+	return min(mostSentinel, max(leastSentinel, sentinelShare*float64(inFlight)), sentinelBound(inFlight, outputTokens))
+}
+
+// sentinelBound is how many a second are no more than its part of what is in flight.
+func sentinelBound(inFlight, outputTokens int) float64 {
+	return sentinelFlight * float64(inFlight) / (slowTokenS * float64(max(1, outputTokens)))
 }

@@ -73,7 +73,7 @@ func kneeThenValidate(t *testing.T, seed uint64, workers, output int, lasts floa
 		return
 	}
 	p := found.Proposal
-	point.Concurrency, point.DurationS, point.SentinelRate = p.InFlight, lasts, checks.SentinelFor(p.InFlight)
+	point.Concurrency, point.DurationS, point.SentinelRate = p.InFlight, lasts, checks.SentinelFor(p.InFlight, output)
 	validation := &spec.Plan{Schema: spec.PlanSchema, Profile: spec.ProfileStandard, Stability: spec.StabilityGate, Point: point, Thresholds: th, Seed: seed,
 		Reference: p.Reference, Half: halfOf(point), Constraints: []spec.Constraint{}}
 	v, err := checks.Run(t.Context(), validation, &virtualFleet{scenario: &scenario, seed: seed + 1000}, unkept{}, nobody{})
