@@ -119,5 +119,9 @@ func (c *Case) Throughputs() []spec.BenchFigure {
 	if c.latest == nil {
 		return nil
 	}
-	return c.latest.figuresOf()
+	all := c.latest.figuresOf()
+	if c.plan.Profile == spec.ProfileClassic { // the published gate judges what a client without a judge reports
+		all[0].Mean = number(c.latest.whole.throughput)
+	}
+	return all
 }
