@@ -326,7 +326,7 @@ func same(all []judge.KneeLevel, inFlight int) int {
 }
 
 // between is where the next level is put once the knee is somewhere: into the gap
-// that holds it while that is wide, then into the widest.
+// that holds it while that is wide, then into the widest that has room for a level.
 func (s *sweep) between(k *judge.Knee) int {
 	const wide = 1.2
 	from := max(float64(s.gpus()), k.InFlight/kneeFrom)
@@ -338,16 +338,24 @@ func (s *sweep) between(k *judge.Knee) int {
 		}
 	}
 	slices.Sort(at)
-	low, high := at[0], at[0]
+	best, width := 0, 0.0
 	for i := 1; i < len(at); i++ {
-		if a, b := at[i-1], at[i]; a < k.InFlight && k.InFlight <= b && b > a*wide {
-			low, high = a, b
-			break
-		} else if b/a > high/low {
-			low, high = a, b
+		a, b := at[i-1], at[i]
+		mid := wholeGPUs(int(math.Round(math.Sqrt(a*b))), s.gpus())
+		if float64(mid) <= a || float64(mid) >= b { // GPUs carry the same: there is no level between the two
+			continue
+		}
+		if a < k.InFlight && k.InFlight <= b && b > a*wide {
+			return mid
+		}
+		if b/a > width {
+			best, width = mid, b/a
 		}
 	}
-	return int(math.Sqrt(low * high))
+	if best == 0 { // all that there are were measured: once more where it matters
+		best = wholeGPUs(int(math.Round(k.InFlight)), s.gpus())
+	}
+	return best
 }
 
 // wholeGPUs has every GPU carry the same.

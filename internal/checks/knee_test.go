@@ -322,6 +322,23 @@ func pastKneeAt(t *testing.T, fleet *stepped, k *KneePlan, p *judge.KneeProposal
 	return ""
 }
 
+// Three GPUs that carry the same leave no level between some that were measured: such a
+// gap is not looked into again and again.
+func TestAGapWithoutALevelIsLeftAlone(t *testing.T) {
+	fleet, plan := &bentFleet{base: 1e-2, slope: 4e-4, tokens: 16}, kneePlan(3)
+	plan.First = 2
+	found, err := FindKnee(t.Context(), plan, fleet, &followedKnee{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[int]int{}
+	for _, l := range found.Levels {
+		if times[l.InFlight]++; times[l.InFlight] > 2 && math.Abs(float64(l.InFlight)/found.Knee.InFlight-1) > 0.2 {
+			t.Errorf("%d in flight was measured %d times, and the knee is at %.0f", l.InFlight, times[l.InFlight], found.Knee.InFlight)
+		}
+	}
+}
+
 func TestAnInterruptedSweepKeepsWhatItHas(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("somebody went")

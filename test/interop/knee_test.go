@@ -90,7 +90,7 @@ func (s *stack) validateAgainst(t *testing.T, recipe string) *judgement {
 	t.Helper()
 	v := &validation{dir: filepath.Join(t.TempDir(), "run")}
 	argv := []string{program, "validate", "--url", s.url, "--model", modelName, "--workers", strconv.Itoa(len(s.workers)),
-		"--recipe", recipe, "--profile", "smoke", "--ramp", "1s", "--run", v.dir}
+		"--recipe", recipe, "--profile", "quick", "--episode-duration", "15s", "--ramp", "1s", "--run", v.dir}
 	for _, w := range s.workers {
 		argv = append(argv, "--worker-metrics", w.metrics)
 	}
