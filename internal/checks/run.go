@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aicr/internal/judge"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -93,6 +94,7 @@ func (r *run) tell(e spec.Event) error {
 	if e.T == 0 {
 		e.T = r.target.Now().Seconds()
 	}
+	e.Text = redact.Masked(e.Text) // once, for the record and for the verdict: who judges again masks what is masked
 	if err := r.keep.Event(e); err != nil {
 		r.lost = err
 		return err
