@@ -397,3 +397,18 @@ func TestTheCostOfASweepIsWithinItsBudget(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A reference of tokens that were never sent would make every honest fleet look slow.
+func TestALevelOfImpossibleTokensIsNotUsed(t *testing.T) {
+	fleet := bent()
+	fleet.tokens = 160 // where 16 are asked for
+	found, err := FindKnee(t.Context(), kneePlan(2), fleet, &followedKnee{})
+	if err != nil || found.Proposal != nil || len(found.Levels) == 0 {
+		t.Fatalf("%d levels, proposal %v: %v", len(found.Levels), found.Proposal, err)
+	}
+	for _, l := range found.Levels {
+		if !strings.Contains(l.NotUsed, "counts tokens that it did not send") || l.Client {
+			t.Errorf("%d in flight: %q, by the client's doing: %t", l.InFlight, l.NotUsed, l.Client)
+		}
+	}
+}
