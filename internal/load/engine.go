@@ -359,7 +359,7 @@ func (s *sender) finish(str *stream, at int64, cause error) {
 }
 
 // surplus notes bytes that came when no request was under way. The answer before them, of
-// rec, is credited to nobody: it may have been another one's.
+// rec, is not served: it may have been that of another request.
 func (s *sender) surplus(rec *Record, b []byte) {
 	cause := &surplusError{excerpt(b, 80)}
 	s.mu.Lock()

@@ -173,8 +173,8 @@ func (c *abruptly) release() error {
 	return err
 }
 
-// A 408 on an idle connection is how some proxies close it. It answers nobody, and nobody
-// is the worse for it.
+// A 408 on an idle connection is how some proxies close it. It answers no request, and
+// no request fails for it.
 func TestATimeoutOfAnIdleConnectionIsItsEnd(t *testing.T) {
 	for _, wire := range plainWires {
 		t.Run(wireNames[wire], func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestATimeoutOfAnIdleConnectionIsItsEnd(t *testing.T) {
 }
 
 // On HTTP/2 a frame of a stream that was never opened ends the connection, and what was
-// under way on it is told for what it is.
+// under way on it has its class.
 func TestSurplusFramesOfHTTP2(t *testing.T) {
 	url := rawServer(t, func(c net.Conn) {
 		preface := make([]byte, len(http2.ClientPreface))
@@ -350,7 +350,7 @@ func closing(t *testing.T, l net.Listener) {
 }
 
 // A user whose connection fails before any answer comes back later and later, and not in
-// step with the others: a minute of a server that serves nobody is a few dozen records.
+// step with the others: a minute of a server that serves no request is a few dozen records.
 func TestUsersBackOff(t *testing.T) {
 	const users = 8
 	for name, serve := range map[string]func(t *testing.T, l net.Listener){

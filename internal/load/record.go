@@ -92,7 +92,7 @@ func (r *Record) Tokens() int32 {
 
 // BackedOff reports that the connection failed before it carried an answer, or brought one
 // without an end: its user waits before it connects again (backoff.go), so that a server
-// which refuses everybody is not asked as fast as the client can ask.
+// which refuses every connection is not asked as fast as the client can ask.
 func (r *Record) BackedOff() bool {
 	switch r.Class {
 	case Connect, TLSFailed, Oversized:
