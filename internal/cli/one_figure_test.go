@@ -56,7 +56,7 @@ func TestAValidationReadsWhatItsKneeMeasured(t *testing.T) {
 // kneeThenValidate finds a fleet's knee, and validates the fleet at the point and against
 // the reference that were proposed. The interval is that of both.
 func kneeThenValidate(t *testing.T, seed uint64, workers, output int, lasts float64) (ratio, low, high float64) {
-	s, err := readScenario(nil, "small")
+	s, err := readScenario(t.Context().Done(), "small")
 	if err != nil {
 		t.Error(err)
 		return
@@ -110,7 +110,7 @@ func (unkept) Episode(*spec.EpisodeRecord) error { return nil }
 // What is printed of an episode while a run goes on is what the verdict rests on, under
 // the same name.
 func TestProgressPrintsTheFigureThatIsJudged(t *testing.T) {
-	s, err := readScenario(nil, "small")
+	s, err := readScenario(t.Context().Done(), "small")
 	if err != nil {
 		t.Fatal(err)
 	}
