@@ -32,21 +32,7 @@ func stepDown() []string {
 // more and now less, by how its queues fall: that fails no deployment. The recipe's own
 // floor is another matter.
 func (ev *Evidence) chanceOfTheKnee() bool {
-	return ev.tests.capacityState() == spec.Fail && ev.floorState() != spec.Fail && ev.pastKneeOnAverage() && !ev.secondSign()
-}
-
-// pastKneeOnAverage is pastKnee by the mean of all episodes: the first alone may be a
-// lucky one.
-func (ev *Evidence) pastKneeOnAverage() bool {
-	if ev.pastKnee() {
-		return true
-	}
-	if ev.half == nil || len(ev.episodes) == 0 || !ev.half.comparable(ev.th) || !(ev.overall.value > 0) {
-		return false
-	}
-	mean := *ev.episodes[0]
-	mean.throughput = ev.overall
-	return elasticity(ev.half, &mean) < ev.th.Elasticity
+	return ev.tests.capacityState() == spec.Fail && ev.floorState() != spec.Fail && ev.pastKnee() && !ev.secondSign()
 }
 
 // secondSign says whether something else than throughput shows that the fleet is slow:
