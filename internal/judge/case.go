@@ -121,6 +121,7 @@ func (c *Case) inference() (*spec.Verdict, *Next) {
 		Expectations: ev.expectations(), Figures: ev.figures(), Tests: ev.walks(), Stalls: ev.stallList(), Parts: ev.parts(), Notes: ev.notes()}
 	v.Ledgers = ev.ledgers(v.Findings)
 	v.Reason = ev.reason(v, next)
+	ev.readable(v)
 	return v, next
 }
 
