@@ -46,6 +46,18 @@ type Follower interface {
 	Judged(number int, v *spec.Verdict, next *judge.Next)
 }
 
+// Replanner is a Keeper that can make the plan anew, before any load: with the number of
+// workers that the target was found to have. It changes the plan in its place.
+type Replanner interface {
+	Found(workers int, origin string) error
+}
+
+// Forecaster is a Follower that is shown why a run cannot pass, before any load. It says
+// whether the run ends there.
+type Forecaster interface {
+	CannotPass(why []judge.Hindrance) (end bool)
+}
+
 // Run carries out a plan and gives the verdict. What was kept by then gives the
 // same one. When ctx ends before it is decided, the verdict is that of the whole
 // episodes that there are, and comes with the reason that ctx ended for.
@@ -85,7 +97,10 @@ type run struct {
 	keep   Keeper
 	follow Follower
 	judged *judge.Case
-	lost   error // what could not be kept: no verdict follows from a record with a hole
+
+	foretold []judge.Hindrance // why it cannot pass, as far as it was said
+
+	lost error // what could not be kept: no verdict follows from a record with a hole
 }
 
 // tell keeps an event before the judge hears of it, so that the judge never knows
@@ -104,9 +119,15 @@ func (r *run) tell(e spec.Event) error {
 }
 
 func (r *run) all(ctx context.Context) error {
+	if ended, err := r.forecast(judge.Known{}); ended || err != nil {
+		return err
+	}
 	r.follow.Stage("start", 0)
 	ready, err := r.target.Start(ctx, r.tell)
 	if err != nil || !ready {
+		return err
+	}
+	if ended, err := r.look(ctx); ended || err != nil {
 		return err
 	}
 	if half := r.plan.Half; half != nil {
@@ -131,6 +152,44 @@ func (r *run) all(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// look asks the target what was open before it started.
+func (r *run) look(ctx context.Context) (ended bool, err error) {
+	t, ok := r.target.(Knower)
+	if !ok {
+		return false, nil
+	}
+	known := t.Known(ctx)
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if k, ok := r.keep.(Replanner); ok && r.plan.Point.Workers == 0 && known.Workers > 0 {
+		if err := k.Found(known.Workers, known.Origin); err != nil {
+			return false, err
+		}
+	}
+	return r.forecast(known)
+}
+
+// forecast says why the run cannot pass, and ends it where that is wanted. What was said
+// before is not said again.
+func (r *run) forecast(known judge.Known) (ended bool, err error) {
+	f, ok := r.follow.(Forecaster)
+	if !ok {
+		return false, nil
+	}
+	why := slices.DeleteFunc(judge.CannotPass(r.plan, known), func(h judge.Hindrance) bool { return slices.Contains(r.foretold, h) })
+	r.foretold = append(r.foretold, why...)
+	if len(why) == 0 || !f.CannotPass(why) {
+		return false, nil
+	}
+	for _, h := range r.foretold {
+		if err := r.tell(spec.Event{Kind: spec.EventCannotPass, Reason: h.Code, Text: h.Words()}); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
 }
 
 // rest waits before an episode is repeated: what kept the client from its work may

@@ -86,6 +86,17 @@ func (r *recorder) begin(plan *spec.Plan) error {
 	return err
 }
 
+// replan writes the plan anew, before anything was measured by it.
+func (r *recorder) replan(plan *spec.Plan) error {
+	if r.dir == "" || r.lost != nil {
+		return r.lost
+	}
+	if err := writeText(filepath.Join(r.dir, planFile), func() ([]byte, error) { return spec.EncodePlan(plan) }); err != nil {
+		r.lost = unwritten(err)
+	}
+	return r.lost
+}
+
 // takenFolder says why a run cannot be kept there: something is.
 func takenFolder(dir string) error {
 	if info, err := os.Lstat(filepath.Clean(dir)); err == nil && info.Mode()&os.ModeSymlink != 0 {

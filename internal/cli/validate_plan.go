@@ -39,6 +39,7 @@ const (
 	fromArgument = "argument"
 	fromSnapshot = "snapshot"
 	fromCluster  = "cluster"
+	fromTarget   = "found at start,"
 
 	thresholdInput = "threshold " // before the name of one that a recipe sets
 )

@@ -32,6 +32,8 @@ type runView struct {
 	now     *checks.Progress // of the episode under way, where somebody tells
 	rates   []float64        // tokens a second, one for each second
 
+	endsEarly bool // where no PASS is possible
+
 	waiting  string // what is waited for; "": nothing
 	waits    time.Time
 	toldWait string // the last of it that was a line of its own
@@ -61,6 +63,14 @@ func (v *runView) Stage(stage string, number int) {
 	if !v.shown.term.IsTerminal && !(stage == stageEpisode && number > 0) {
 		v.app.say("%s", title)
 	}
+}
+
+// CannotPass says before any load why the run cannot pass, and whether it ends there.
+func (v *runView) CannotPass(why []judge.Hindrance) (end bool) {
+	for _, h := range why {
+		v.app.say("this run cannot PASS: %s", h.Words())
+	}
+	return v.endsEarly
 }
 
 // Episode is told of a whole episode.

@@ -124,6 +124,7 @@ func (c *Case) inference() (*spec.Verdict, *Next) {
 		Expectations: ev.expectations(), Figures: ev.figures(), Tests: ev.walks(), Stalls: ev.stallList(), Parts: ev.parts(), Notes: ev.notes()}
 	v.Ledgers = ev.ledgers(v.Findings)
 	v.Reason = ev.reason(v, next)
+	ev.readable(v)
 	return v, next
 }
 
@@ -233,7 +234,7 @@ func (ev *Evidence) parts() []spec.Part {
 
 // unloaded is the verdict on a run that has no episode.
 func (ev *Evidence) unloaded() (spec.State, *Next) {
-	if ev.start.interrupted || ev.start.ended || ev.start.notServed != nil {
+	if ev.start.interrupted || ev.start.ended || ev.start.notServed != nil || len(ev.start.cannotPass) > 0 {
 		return spec.Inconclusive, nil
 	}
 	return spec.Inconclusive, &Next{Why: "nothing was loaded yet"}
@@ -265,13 +266,13 @@ func (ev *Evidence) heldBack() string {
 	case ev.unsureLoss() != "":
 		return ev.unsureLoss()
 	case ev.plan.Point.Workers == 0:
-		return "how many workers there should be is not known: say so with --workers"
+		return Hindrance{WorkersUnknown}.Words()
 	case !ev.toldApart():
-		return "nobody tells the workers apart: name their metrics pages (--worker-metrics), or say that there is one (--workers 1)"
+		return Hindrance{WorkersNotDistinguished}.Words()
 	case !ev.compared():
 		return "the workers could not be compared: their tokens are not told for all of them, or no episode had enough time without a stall"
 	case ev.plan.Reference == nil && ev.floor == nil:
-		return "there is nothing to hold throughput against: give a recipe with a floor or a reference (aicr knee --write FILE makes one)"
+		return Hindrance{NothingToCompareWith}.Words()
 	}
 	return ""
 }
@@ -567,6 +568,8 @@ func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
 		return ev.start.taken.Text
 	case ev.start.interrupted:
 		return fmt.Sprintf("interrupted after %s: %s", counted(float64(len(ev.episodes)), "episode"), ev.wanted())
+	case !ev.loaded() && len(ev.start.cannotPass) > 0:
+		return "ended before the load, since it could not pass: " + wordsOf(ev.start.cannotPass)
 	case !ev.loaded():
 		return "nothing was loaded"
 	case next != nil:

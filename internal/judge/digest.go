@@ -73,6 +73,7 @@ func notMeasured() figure { return figure{math.NaN(), math.NaN(), math.NaN(), 0}
 // workerDigest is what both witnesses have of one worker.
 type workerDigest struct {
 	name, gpu, pod string
+	instance       string  // host:port of its page
 	told           float64 // tokens of the clean part by telemetry
 	seen           float64 // by the client
 	made           float64 // tokens of the whole episode, by whoever knows
@@ -281,7 +282,7 @@ func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th 
 	type waits struct{ ttft, itl []float64 }
 	by := map[string]*waits{}
 	for _, l := range t.workers {
-		w := &workerDigest{name: l.name, gpu: l.gpu, pod: l.pod, hits: math.NaN(), power: math.NaN()}
+		w := &workerDigest{name: l.name, gpu: l.gpu, pod: l.pod, instance: l.instance, hits: math.NaN(), power: math.NaN()}
 		by[l.name] = &waits{}
 		var has, rate []float64
 		for k := range t.seconds {

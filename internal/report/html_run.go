@@ -170,7 +170,7 @@ func newHTMLRun(r *spec.Report, prefix string) *htmlRun {
 	}
 	for i, f := range first(r.Verdict.Findings, mostLines) {
 		v := htmlFinding{Finding: f, Anchor: fmt.Sprintf("%sfinding-%d", prefix, i+1), Unseen: max(0, len(f.Evidence)-mostEvidence),
-			ShownWorkers: someNames(f.Workers), ShownGPUs: someNames(f.GPUs)}
+			ShownWorkers: someNames(f.Named()), ShownGPUs: someNames(f.GPUs)}
 		v.Evidence = first(f.Evidence, mostEvidence)
 		v.Advice = first(f.Advice, mostEvidence)
 		h.Findings = append(h.Findings, v)
