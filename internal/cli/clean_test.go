@@ -114,3 +114,50 @@ func TestACommandThatIsToldFindsTheRunFromHere(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// The namespace that runs share is listed whole before anything is done to it, and stays where
+// something of others is in it.
+func TestCleanListsTheNamespaceBeforeItRemovesIt(t *testing.T) {
+	w := startCluster(t, "")
+	list := func(path, items string) {
+		w.Answer(path, http.StatusOK, `{"apiVersion":"v1","kind":"List","items":[`+items+`]}`)
+	}
+	list("/api/v1/namespaces", "")
+	for path, kinds := range map[string][]string{"/api/v1/": {"configmaps", "serviceaccounts"}, "/apis/batch/v1/": {"jobs"},
+		"/apis/rbac.authorization.k8s.io/v1/": {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}} {
+		for _, kind := range kinds {
+			list(path+kind, "")
+		}
+	}
+	w.Answer("/api/v1/namespaces/aicr-validation", http.StatusOK, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"aicr-validation","uid":"u","labels":{"aicr.run/owner":"aicr"}}}`)
+	w.Answer("/apis", http.StatusOK, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+	w.Answer("/api/v1", http.StatusOK, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"secrets","kind":"Secret","namespaced":true,"verbs":["list"]}]}`)
+	const secrets = "/api/v1/namespaces/aicr-validation/secrets"
+
+	list(secrets, `{"metadata":{"name":"registry","namespace":"aicr-validation","uid":"s"}}`)
+	stdout, stderr, code := w.aicr("clean", "--namespace-too")
+	for _, want := range []string{"namespace aicr-validation stays: ", "1 object in it", "Secret", "registry", "not of a run", "kubectl delete namespace aicr-validation"} {
+		if code != int(Unmeasured) || !strings.Contains(stdout, want) {
+			t.Errorf("code %d, no %q in %s%s", code, want, stdout, stderr)
+		}
+	}
+	stdout, _, code = w.aicr("clean", "--namespace-too", "-o", "json")
+	var found cleaned
+	if err := json.Unmarshal([]byte(stdout), &found); err != nil || code != int(Unmeasured) {
+		t.Fatal(err, code, stdout)
+	}
+	if found.Space == nil || found.Space.Removed || found.Space.Reason == nil || found.Space.Reason.Code != string(graph.SpaceInUse) || len(found.Space.Objects) != 1 {
+		t.Errorf("%s", stdout)
+	}
+	w.Answer(secrets, http.StatusForbidden, "")
+	if stdout, _, code := w.aicr("clean", "--namespace-too"); code != int(Unmeasured) || !strings.Contains(stdout, "1 kind could not be listed") || !strings.Contains(stdout, "not listed") {
+		t.Errorf("code %d, %s", code, stdout)
+	}
+	list(secrets, "")
+	if stdout, _, code := w.aicr("clean", "--namespace-too", "--dry-run"); code != 0 || !strings.Contains(stdout, "namespace aicr-validation would be removed: nothing is in it") {
+		t.Errorf("code %d, %s", code, stdout)
+	}
+	if all := w.wrote(); len(all) > 0 {
+		t.Errorf("it wrote: %q", all)
+	}
+}

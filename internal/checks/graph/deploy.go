@@ -153,6 +153,14 @@ func after(d time.Duration) string {
 // no pod can be made in it.
 func (w *watcher) account(ctx context.Context, namespace string) error {
 	defer w.told.waiting("")
+	space, err := w.api.Read(ctx, resNamespaces, "", namespace)
+	if err != nil {
+		return fmt.Errorf("reading namespace %s: %w", namespace, err)
+	}
+	if w.s.SpaceUID != "" && w.s.SpaceUID != space.UID() {
+		return &RemovedError{Kind: "Namespace", Name: namespace}
+	}
+	w.s.SpaceUID = space.UID()
 	for began := time.Now(); ; {
 		_, err := w.api.Read(ctx, resAccounts, namespace, "default")
 		if err == nil {

@@ -58,13 +58,8 @@ const (
 )
 
 // AnnotationTouched is on the namespace of the validations: the run that began last. Who
-// deletes the namespace does so as it was when no run was in it. AnnotationPulls is there
-// too, where a run was told of a Secret to pull images with: its name. Nobody of us can see
-// whether it is there, and nobody deletes the namespace then.
-const (
-	AnnotationTouched = "aicr.run/touched"
-	AnnotationPulls   = "aicr.run/pull-secret"
-)
+// deletes the namespace does so as it was when no run was in it.
+const AnnotationTouched = "aicr.run/touched"
 
 var (
 	keptResource      = kube.Resource{Version: "v1", Name: "configmaps"}
@@ -256,9 +251,6 @@ func (k *Kept) tryBegin(ctx context.Context, api RunAPI, now time.Time) (termina
 		return false, nil // somebody else's: nobody of us deletes it
 	}
 	marks := fields{AnnotationTouched: k.Run.ID}
-	if secret := k.Settings.Images.PullSecret; secret != "" {
-		marks[AnnotationPulls] = secret
-	}
 	space, err = api.Patch(ctx, namespaceResource, "", name, kube.Object{"metadata": fields{"annotations": marks}})
 	if kube.IsNotFound(err) {
 		return true, nil

@@ -46,7 +46,7 @@ func Objects(s *Settings) []Step {
 	rbac := func(name string) kube.Resource { return resourceOf("rbac.authorization.k8s.io", "v1", name) }
 	jobs := resourceOf("batch", "v1", "jobs")
 
-	add(true, PartKept, core("namespaces"), validationManifest, "", "made where there is none, and deleted when no run is left in it")
+	add(true, PartKept, core("namespaces"), validationManifest, "", "made where there is none, and kept: 'aicr clean --namespace-too' removes it")
 	add(true, PartKept, core("configmaps"), keptManifest, "", "the run as far as it has got, so that it can be attached to")
 
 	add(true, PartGraph, core("namespaces"), namespaceManifest, "", "everything that serves is in it, and goes with it")

@@ -86,11 +86,8 @@ func Rights() []Right {
 		{"", "pods/log", verbs("get"), InValidation, "follows the load", withOwnLoad},
 		{"", "pods/exec", verbs("get", "create"), InValidation, "fetches the load's record, by websocket or without", withOwnLoad},
 		{"", "events", verbs("list"), InValidation, "why the load's pod does not start", withOwnLoad},
-		{"", "persistentvolumeclaims", verbs("list"), InValidation, "whether anybody else is in the namespace, before it is deleted", always},
-		{"nvidia.com", "dynamographdeployments", verbs("list"), InValidation, "whether anybody else is in it, likewise", always},
-		{"gateway.networking.k8s.io", "httproutes", verbs("list"), InValidation, "whether anybody else is in it, likewise", withGateway},
-		{"", "resourcequotas", verbs("list"), InValidation, "whether the load fits, before anything is made, and whether the namespace is somebody's, before it is deleted", always},
-		{"", "limitranges", verbs("list"), InValidation, "whether it may be as large as it is, and likewise", always},
+		{"", "resourcequotas", verbs("list"), InValidation, "whether the load fits, before anything is made", withOwnLoad},
+		{"", "limitranges", verbs("list"), InValidation, "whether it may be as large as it is, likewise", withOwnLoad},
 	}, snapshotRights()...)
 }
 

@@ -393,7 +393,7 @@ func (r *Run) takeAway(ctx context.Context, end *End, err error) (*End, error) {
 	end.Left = Teardown(context.WithoutCancel(ctx), r.API, r.Kept.Settings, r.Told)
 	r.Told.Waiting("")
 	if len(end.Left) == 0 {
-		r.Told.Say("all that was made on the cluster is gone again")
+		r.Told.Say("all objects of the run are gone from the cluster")
 	}
 	return end, settled(ctx, err)
 }

@@ -43,6 +43,8 @@ type Settings struct {
 	KeepFor      Duration `json:"keepFor"`    // the load's pod waits so long for somebody who fetches its record
 	NoCleanup    bool     `json:"noCleanup,omitempty"`
 	Version      string   `json:"version"` // of the program that began it
+
+	SpaceUID string `json:"spaceUID,omitempty"` // of the namespace that was made for the graph: one that has another is not the run's
 }
 
 // Images are the references that a run on a cluster pulls.
