@@ -73,24 +73,10 @@ func TestWhatCleanLeavesAloneIsToldWithHowToRemoveIt(t *testing.T) {
 // A run that was begun with a token, and whose Secret is not made yet, is not gone on with
 // without one: nothing of it is touched, and with one it can be attached to.
 func TestWhoAttachesWithoutTheTokenIsToldBeforeAnythingIsTouched(t *testing.T) {
-	thresholds, _ := spec.DefaultThresholds(spec.ProfileSmoke)
-	plan, err := spec.EncodePlan(&spec.Plan{Schema: spec.PlanSchema, Profile: spec.ProfileSmoke, Stability: spec.StabilityReport, Thresholds: thresholds, Constraints: []spec.Constraint{},
-		Point: spec.OperatingPoint{Workers: 2, Concurrency: 16, DurationS: 15, InputTokens: 128, OutputTokens: 128, Prompts: "unique", RequestTimeout: 60}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := json.Marshal(spec.Run{Schema: spec.RunSchema, ID: someRun})
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings, err := json.Marshal(graph.Settings{Run: someRun, Namespace: "mine", Graph: "v1beta1", Token: true, GPUs: graph.ByDevicePlugin})
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := startCluster(t, "")
-	w.Keep("mine", graph.NamesOf(someRun).Kept, kubetest.Object{"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"name": graph.NamesOf(someRun).Kept, "namespace": "mine", "labels": graph.Labels(someRun, graph.PartKept)},
-		"data":     map[string]any{"run.json": string(run), "settings.json": string(settings), "plan.yaml": string(plan), "stage": graph.StageDeploy}})
+	s := attachedSettings(t)
+	s.Token = true
+	w.keep(t, s, someRun)
 	stdout, stderr, code := w.aicr("validate", "--attach", someRun, "--namespace", "mine")
 	for _, want := range []string{"run " + someRun + ": it was begun with HF_TOKEN, which is not set here, and its Secret is not made yet",
 		"set it and attach again, or remove the run: aicr clean --run " + someRun + " --namespace mine --context test"} {
@@ -100,6 +86,78 @@ func TestWhoAttachesWithoutTheTokenIsToldBeforeAnythingIsTouched(t *testing.T) {
 	}
 	if all := w.wrote(); len(all) > 0 {
 		t.Errorf("it wrote: %q", all)
+	}
+}
+
+// attachedSettings are those of a run in namespace mine, as this program writes them.
+func attachedSettings(t *testing.T) *graph.Settings {
+	t.Helper()
+	env := testEnv(nil)
+	images, wrong := newApp(env).attachedImages(&validateOptions{})
+	if len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	return &graph.Settings{Run: someRun, Namespace: "mine", Node: "gpu-0", Workers: 2, GPUs: graph.ByDevicePlugin, Graph: "v1beta1", Engine: graph.EngineOwn, Images: images}
+}
+
+// keep puts a run on a cluster, at its first stage, as it would be kept with these settings.
+func (w *clusterWorld) keep(t *testing.T, s *graph.Settings, run string) {
+	t.Helper()
+	thresholds, _ := spec.DefaultThresholds(spec.ProfileSmoke)
+	plan, err := spec.EncodePlan(&spec.Plan{Schema: spec.PlanSchema, Profile: spec.ProfileSmoke, Stability: spec.StabilityReport, Thresholds: thresholds, Constraints: []spec.Constraint{},
+		Point: spec.OperatingPoint{Workers: 2, Concurrency: 16, DurationS: 15, InputTokens: 128, OutputTokens: 128, Prompts: "unique", RequestTimeout: 60}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	about, err := json.Marshal(spec.Run{Schema: spec.RunSchema, ID: run})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Keep("mine", graph.NamesOf(someRun).Kept, kubetest.Object{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": graph.NamesOf(someRun).Kept, "namespace": "mine", "labels": graph.Labels(someRun, graph.PartKept)},
+		"data":     map[string]any{"run.json": string(about), "settings.json": string(settings), "plan.yaml": string(plan), "stage": graph.StageDeploy}})
+}
+
+// A ConfigMap that somebody has forged is not gone on with: nothing is touched, no character of
+// theirs reaches a terminal, and no image of theirs is pulled.
+func TestAForgedRunIsNotAttachedTo(t *testing.T) {
+	for name, c := range map[string]struct {
+		forge func(s *graph.Settings)
+		run   string
+		flags []string
+		code  Code
+		says  []string
+	}{
+		"another run":       {func(s *graph.Settings) { s.Run = "20261116-030000-fedcba9876543210" }, someRun, nil, Unmeasured, []string{"settings.json run is ", "nothing of it was touched; 'aicr clean --run " + someRun}},
+		"a short id":        {func(*graph.Settings) {}, "x", nil, Unmeasured, []string{`run.json id is "x"`}},
+		"another namespace": {func(s *graph.Settings) { s.Namespace = "kube-system" }, someRun, nil, Unmeasured, []string{`settings.json namespace is "kube-system"`}},
+		"escapes":           {func(s *graph.Settings) { s.Node = "\x1b[2J\u202e" }, someRun, nil, Unmeasured, []string{`settings.json node is "\x1b[2J\u202e"`}},
+		"another image":     {func(s *graph.Settings) { s.Images.Load = "evil.example.com/miner:1" }, someRun, nil, Misused, []string{`for the load the run was begun with "evil.example.com/miner:1"`, "--image", "aicr clean --run " + someRun}},
+		"an image that was asked for": {func(s *graph.Settings) { s.Images.Load = "example.com/aicr:1"; s.Token = true }, someRun, []string{"--image", "example.com/aicr:1"}, Misused,
+			[]string{"it was begun with HF_TOKEN, which is not set here"}}, // and no word of images
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := startCluster(t, "")
+			s := attachedSettings(t)
+			c.forge(s)
+			w.keep(t, s, c.run)
+			stdout, stderr, code := w.aicr(append([]string{"validate", "--attach", someRun, "--namespace", "mine"}, c.flags...)...)
+			if code != int(c.code) || stdout != "" || strings.Contains(stderr, "\x1b[2J") || strings.Contains(stderr, "\u202e") {
+				t.Errorf("code %d, %q, %q", code, stdout, stderr)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("no %q in %s", want, stderr)
+				}
+			}
+			if all := w.wrote(); len(all) > 0 {
+				t.Errorf("it wrote: %q", all)
+			}
+		})
 	}
 }
 

@@ -104,16 +104,22 @@ func (o *validateOptions) checkCluster(a *app) (wrong []error) {
 	if !namespaceName(c.namespace) {
 		wrong = append(wrong, badNamespace(c.namespace))
 	}
-	if _, err := recipes.Resolve(c.image, recipes.Rules{}); c.image != "" && err != nil {
-		bad("write it as registry.example.com/team/aicr:9.9.9, or with @sha256: and its digest", "--image: %w", err)
-	}
-	if c.pullSecret != "" && !objectName(c.pullSecret) {
-		bad("lower-case letters, digits, dashes and dots, 253 at most", "--image-pull-secret: %q is no name of a Secret", c.pullSecret)
-	}
+	wrong = append(wrong, c.checkImages()...)
 	if c.nodes != "" && len(o.reports.wanted) > 0 {
 		bad("make them afterwards, of each node's folder: 'aicr report FLEET/NODE --report …'; -o json has the fleet", "--nodes comes to one verdict of several runs, and --report tells one run")
 	}
 	return append(wrong, c.readWish()...)
+}
+
+// checkImages finds what is wrong with the flags of images.
+func (c *clusterOptions) checkImages() (wrong []error) {
+	if _, err := recipes.Resolve(c.image, recipes.Rules{}); c.image != "" && err != nil {
+		wrong = append(wrong, misuse("write it as registry.example.com/team/aicr:9.9.9, or with @sha256: and its digest", "--image: %w", err))
+	}
+	if c.pullSecret != "" && !objectName(c.pullSecret) {
+		wrong = append(wrong, misuse("lower-case letters, digits, dashes and dots, 253 at most", "--image-pull-secret: %q is no name of a Secret", c.pullSecret))
+	}
+	return wrong
 }
 
 // checkEngine says whether the profile, which the recipe may have set, can be judged by
@@ -329,17 +335,11 @@ func (j *validateJob) settings(run string, node graph.Chosen) (*graph.Settings, 
 	s := &graph.Settings{Run: run, Namespace: o.on.namespace, Node: node.Node, Workers: node.Workers, GPUs: node.By,
 		Graph: j.offers.Graph, DRA: j.offers.DRA, Queue: j.offers.Queue, Parent: j.offers.Parent,
 		Router: p.pinned.Uses.RouterMode, Model: o.model, Engine: o.on.engine, Tolerations: node.Tolerations,
-		Images:      graph.Images{Runtime: p.images.Runtime, EndpointPicker: p.images.EndpointPicker, Load: p.images.Load, AIPerf: j.aiperfImage(), PullSecret: o.on.pullSecret},
+		Images:      j.images(),
 		ReadyWithin: graph.Duration(knobs.Duration(spec.KnobReadyTimeout)), AnswerWithin: graph.Duration(inSeconds(j.plan.Thresholds.AnswerWithinS)),
 		PodWithin: graph.Duration(podWithin), KeepFor: graph.Duration(keepFor), NoCleanup: j.keepsAll(), Version: a.env.Build.Version}
 	if node.Host != node.Node {
 		s.Host = node.Host
-	}
-	if o.on.image != "" {
-		s.Images.Load = o.on.image
-	}
-	if pinned, ok := p.pinned.Image(recipes.RuntimeImage); ok {
-		s.Images.Release = pinned.Tag
 	}
 	if mode, _, ok := knobs.Said(spec.KnobRouter); ok {
 		s.Router = mode
@@ -359,6 +359,19 @@ func (j *validateJob) settings(run string, node graph.Chosen) (*graph.Settings, 
 		}
 	}
 	return s, nil
+}
+
+// images are what the pods of a run pull, by this program's pins, the knobs and the flags.
+func (j *validateJob) images() graph.Images {
+	p, on := j.papers, &j.options.on
+	all := graph.Images{Runtime: p.images.Runtime, EndpointPicker: p.images.EndpointPicker, Load: p.images.Load, AIPerf: j.aiperfImage(), PullSecret: on.pullSecret}
+	if on.image != "" {
+		all.Load = on.image
+	}
+	if pinned, ok := p.pinned.Image(recipes.RuntimeImage); ok {
+		all.Release = pinned.Tag
+	}
+	return all
 }
 
 // uses says what a run makes use of, by the recipe and the knobs.

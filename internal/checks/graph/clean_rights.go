@@ -75,14 +75,14 @@ func homesOf(o kube.Object) (all []string) {
 	if o.Namespace() == "" && sharedSpace(o) {
 		all = append(all, o.Name())
 	}
-	if home := o.Annotations()[AnnotationHome]; home != "" {
+	if home := o.Annotations()[AnnotationHome]; isLabel(home) { // anybody may have written it
 		all = append(all, home)
 	}
 	if in := o.Namespace(); in != "" && in != NamesOf(o.Labels()[LabelRun]).Namespace {
 		all = append(all, in)
 	}
 	for _, who := range o.List("subjects") {
-		if namespace := who.Text("namespace"); namespace != "" {
+		if namespace := who.Text("namespace"); isLabel(namespace) {
 			all = append(all, namespace)
 		}
 	}

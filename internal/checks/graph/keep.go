@@ -73,7 +73,8 @@ func (e *NothingLeft) Error() string {
 	return fmt.Sprintf("nothing of run %s is on this cluster", e.Run)
 }
 
-// FindKept reads what is kept of a run.
+// FindKept reads what is kept of a run. What is there is somebody's word: it is a
+// *DistrustError unless it is about this run, in this namespace, and sound.
 func FindKept(ctx context.Context, api API, namespace, run string) (*Kept, error) {
 	o, err := api.Read(ctx, keptResource, namespace, NamesOf(run).Kept)
 	if kube.IsNotFound(err) {
@@ -85,7 +86,14 @@ func FindKept(ctx context.Context, api API, namespace, run string) (*Kept, error
 	if o.Text("metadata", "labels", LabelOwner) != OwnerValue || o.Text("metadata", "labels", LabelRun) != run {
 		return nil, &ForeignError{Kind: "ConfigMap", Namespace: namespace, Name: NamesOf(run).Kept}
 	}
-	return readKept(o)
+	k, err := readKept(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.distrust(namespace, run); err != nil {
+		return nil, err
+	}
+	return k, nil
 }
 
 // readKept reads a ConfigMap. It was written by a program of ours, maybe another version.

@@ -207,6 +207,7 @@ func TestARunIsKeptWhateverOthersDoToItsNamespace(t *testing.T) {
 func TestWhoLeadsARunGivesASignOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, k := newMemory(), keptRun()
+		k.Stage = StageDeploy
 		began := time.Now().Truncate(time.Second)
 		for _, c := range []struct {
 			how string

@@ -3,6 +3,9 @@ package graph
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"regexp"
+	"slices"
+	"strings"
 )
 
 // The labels by which what a run made is known again. Nothing without the owner's is
@@ -41,14 +44,34 @@ const (
 	claimName  = "aicr-inference-gpu-claim"
 )
 
+var runShape = regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-[0-9a-f]{16}$`)
+
+// ValidRun says that a run may have such an id: 20261116-015518-0123456789abcdef.
+func ValidRun(id string) bool { return runShape.MatchString(id) }
+
+// isLabel says that a word is a name as Kubernetes has it in DNS: that of a namespace.
+func isLabel(word string) bool {
+	return len(word) > 0 && len(word) <= 63 && word[0] != '-' && word[len(word)-1] != '-' &&
+		!strings.ContainsFunc(word, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' })
+}
+
+// isObjectName says that a word is one that any object may be called.
+func isObjectName(word string) bool {
+	return len(word) <= 253 && !slices.ContainsFunc(strings.Split(word, "."), func(part string) bool { return !isLabel(part) })
+}
+
 // NamesOf are the names of a run. They keep to the 63 characters of a label and to the
-// 45 that Grove has for graph and component together, whatever the run is called. One
+// 45 that Grove has for graph and component together, whatever the run is called: nothing
+// but the 8 hex of its id and, where that is a name, the id itself is in them. One
 // that has no id yet has names with a gap in them, as a plan shows them.
 func NamesOf(run string) Names {
 	sum := sha256.Sum256([]byte(run))
 	short := hex.EncodeToString(sum[:4])
-	if run == "" {
+	switch {
+	case run == "":
 		run, short = "<run>", "<8 hex>"
+	case !isLabel(run): // it comes from a label or a file, and could be part of a path
+		run = short
 	}
 	return Names{
 		Short: short, Namespace: graphName + "-" + short, Graph: graphName, Secret: secretName, Volume: volumeName,

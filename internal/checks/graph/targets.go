@@ -60,15 +60,7 @@ func FindTargets(ctx context.Context, api API, s *Settings) (*Targets, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking at pods: %w", err)
 	}
-	t := &Targets{Node: s.Node}
-	if s.Gateway {
-		t.URL = fmt.Sprintf("http://%s.%s.svc:80", GatewayName, GatewayNamespace)
-		name, value := RouteHeader(s)
-		t.Headers = map[string]string{name: value}
-	} else {
-		t.URL = fmt.Sprintf("http://%s-frontend.%s.svc:%d", n.Graph, n.Namespace, frontendPort)
-		t.Frontend = t.URL + "/metrics"
-	}
+	t := entrance(s)
 	uuids, missing := gpuOfPods(ctx, api, s, pods)
 	t.miss(missing)
 	for _, pod := range pods {
@@ -90,6 +82,21 @@ func FindTargets(ctx context.Context, api API, s *Settings) (*Targets, error) {
 	t.Kubelet, missing = kubeletOf(ctx, api, s.Node)
 	t.miss(missing)
 	return t, nil
+}
+
+// entrance is where a run's graph answers: the part of its targets that its settings say.
+func entrance(s *Settings) *Targets {
+	n := NamesOf(s.Run)
+	t := &Targets{Node: s.Node}
+	if s.Gateway {
+		t.URL = fmt.Sprintf("http://%s.%s.svc:80", GatewayName, GatewayNamespace)
+		name, value := RouteHeader(s)
+		t.Headers = map[string]string{name: value}
+		return t
+	}
+	t.URL = fmt.Sprintf("http://%s-frontend.%s.svc:%d", n.Graph, n.Namespace, frontendPort)
+	t.Frontend = t.URL + "/metrics"
+	return t
 }
 
 func (t *Targets) miss(why string) {
