@@ -17,7 +17,8 @@ import (
 type cleanOptions struct {
 	cluster   clusterFlags
 	namespace string
-	too       bool // the namespace itself
+	whole     string // the namespace that all of a run is in
+	too       bool   // the namespace itself
 	run       string
 	dryRun    bool
 	format    string
@@ -50,6 +51,7 @@ interrupted.`,
 	section(cmd, "Cluster", o.cluster.define)
 	section(cmd, "Clean", func(f *pflag.FlagSet) {
 		f.StringVar(&o.namespace, "namespace", defaultNamespace, "`NAME` of the namespace that runs were kept in, for who may not look into all of them")
+		f.StringVar(&o.whole, "namespaced", "", "`NAME` of the one namespace that runs were made in, with rights in it alone")
 		f.BoolVar(&o.too, "namespace-too", false, "list all that is in that namespace, and remove it too if a run made it and nothing is in it")
 		f.StringVar(&o.run, "run", "", "remove what the run `RUN` has left, by its id or its folder, and nothing else")
 		f.BoolVar(&o.dryRun, "dry-run", false, "say what would be removed, and remove nothing")
@@ -97,6 +99,9 @@ func (a *app) clean(ctx context.Context, o *cleanOptions) error {
 			wrong = append(wrong, misuse("an id is written as 20261116-015518-0123456789abcdef; 'aicr clean --dry-run' lists those that have left something", "--run: %q is neither the id nor the folder of a run", o.run))
 		}
 	}
+	if o.whole != "" {
+		o.namespace = o.whole
+	}
 	if !namespaceName(o.namespace) {
 		wrong = append(wrong, badNamespace(o.namespace))
 	}
@@ -115,9 +120,19 @@ func (a *app) clean(ctx context.Context, o *cleanOptions) error {
 	}}
 	alone := []spared{}
 	told.Spared = func(s graph.Spared) {
-		alone = append(alone, spared{s, "aicr clean --run " + s.Run + foundBy(s.Namespace, o.cluster.kubeconfig, c.Context)})
+		where := foundBy(s.Namespace, o.cluster.kubeconfig, c.Context)
+		if o.whole != "" {
+			where = " --namespaced " + o.whole + foundBy("", o.cluster.kubeconfig, c.Context)
+		}
+		alone = append(alone, spared{s, "aicr clean --run " + s.Run + where})
 	}
-	removed, left, err := graph.Clean(ctx, c, o.namespace, id, o.dryRun, told)
+	var removed []graph.Removed
+	var left []graph.Left
+	if o.whole != "" {
+		removed, left, err = graph.CleanIn(ctx, c, o.whole, id, o.dryRun, told)
+	} else {
+		removed, left, err = graph.Clean(ctx, c, o.namespace, id, o.dryRun, told)
+	}
 	if err != nil && len(removed)+len(left)+len(alone) == 0 { // it is not known what there is
 		return o.cluster.unasked(c, fmt.Errorf("cleaning: %w", err))
 	}

@@ -187,10 +187,13 @@ func (a *app) leave(kept *graph.Kept, command string) {
 	defer a.mu.Unlock()
 	a.parting = nil
 	if kept != nil {
-		names := graph.NamesOf(kept.Run.ID)
+		where := "namespace " + kept.Settings.Names().Namespace + ", and "
+		if kept.Settings.Namespaced {
+			where = ""
+		}
 		a.parting = func() {
-			fmt.Fprintf(a.env.Stderr, "left on the cluster: namespace %s, and what carries run %s in namespace %s\nto remove it: %s\n",
-				names.Namespace, kept.Run.ID, kept.Settings.Namespace, command)
+			fmt.Fprintf(a.env.Stderr, "left on the cluster: %swhat carries run %s in namespace %s\nto remove it: %s\n",
+				where, kept.Run.ID, kept.Settings.Namespace, command)
 		}
 	}
 }
@@ -220,6 +223,9 @@ func (j *validateJob) whereIs(kept *graph.Kept) string {
 	}
 	if kept.Settings != nil {
 		namespace = kept.Settings.Namespace
+	}
+	if kept.Settings != nil && kept.Settings.Namespaced {
+		return " --namespaced " + namespace + foundBy("", j.options.on.cluster.kubeconfig, name)
 	}
 	return foundBy(namespace, j.options.on.cluster.kubeconfig, name)
 }
@@ -401,7 +407,7 @@ func waitingFor(text string) string {
 
 // ofAttach are the flags of a deployment that go with --attach: where the run is, and what a
 // run's own word is not taken for.
-var ofAttach = []string{"namespace", "no-cleanup", "image", "image-pull-secret"}
+var ofAttach = []string{"namespace", "namespaced", "no-cleanup", "image", "image-pull-secret"}
 
 // attach goes on with a run that was begun before, by whomever.
 func (a *app) attach(ctx context.Context, o *validateOptions) error {
@@ -417,6 +423,7 @@ func (a *app) attach(ctx context.Context, o *validateOptions) error {
 	if !namespaceName(o.on.namespace) {
 		wrong = append(wrong, badNamespace(o.on.namespace))
 	}
+	wrong = append(wrong, o.on.checkNamespaced(a))
 	images, unresolved := a.attachedImages(o)
 	wrong = append(wrong, unresolved...)
 	if dir != "" && o.run != "" {
@@ -445,6 +452,9 @@ func (a *app) attach(ctx context.Context, o *validateOptions) error {
 	if err != nil {
 		return o.on.cluster.unasked(j.cluster, err)
 	}
+	if kept.Settings.Namespaced != (o.on.namespaced != "") {
+		return misuse("attach with: "+j.attachCommand(kept), "--attach: run %s is kept as one %s, and was asked for as the other", id, modeOf(kept.Settings))
+	}
 	if err := j.useImages(ctx, kept, images); err != nil {
 		return err
 	}
@@ -463,6 +473,13 @@ func (a *app) attach(ctx context.Context, o *validateOptions) error {
 	a.say("run %s, begun %s on node %s, at stage %s", id, kept.Run.Start, kept.Settings.Node, kept.Stage)
 	_, err = j.lead(ctx, book, kept, true)
 	return err
+}
+
+func modeOf(s *graph.Settings) string {
+	if s.Namespaced {
+		return "in one namespace (--namespaced)"
+	}
+	return "with a namespace for its graph (--namespace)"
 }
 
 // attachedImages are what this program and its flags resolve the images of a run to.

@@ -48,7 +48,7 @@ func Clean(ctx context.Context, api API, usual, run string, dryRun bool, told To
 			told.spares(*spare)
 			continue
 		}
-		r := &remover{api: api, told: told, run: id, names: NamesOf(id), dry: dryRun}
+		r := &remover{api: api, told: told, run: id, names: NamesOf(id), unsure: true, dry: dryRun}
 		r.graph(ctx)
 		for _, namespace := range f.namespaces(look) {
 			r.load(ctx, namespace)
@@ -115,8 +115,8 @@ func findRuns(ctx context.Context, look *lookout, run string, told Told) (map[st
 		all, err := look.ofOurs(ctx, res, selector)
 		switch {
 		case kube.IsNotFound(err): // the cluster has none of the kind
-		case kube.IsForbidden(err) && res == resQueues:
-			told.say("queues were not looked for: %v", err)
+		case kube.IsForbidden(err) && (res == resQueues || isRights(res)):
+			told.say("%s were not looked for, since you may not: runs that were begun with wider rights than yours may have left some", res.Name)
 		case err != nil:
 			return nil, nil, fmt.Errorf("looking for %s of ours: %w", res.Name, err)
 		}

@@ -35,6 +35,7 @@ func (l *lookout) ofOurs(ctx context.Context, res kube.Resource, selector string
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(known), l.usual)))) {
 		some, refused := l.api.List(ctx, res, namespace, selector)
 		switch {
+		case kube.IsForbidden(refused) && isRights(res): // who may not has made none
 		case kube.IsForbidden(refused) && slices.Contains(known, namespace):
 			gone, err := l.gone(ctx, namespace)
 			if err != nil {
@@ -54,6 +55,12 @@ func (l *lookout) ofOurs(ctx context.Context, res kube.Resource, selector string
 		return nil, err
 	}
 	return all, nil
+}
+
+// isRights says that a kind is one of rights, of which a run makes some only where an
+// administrator has not prepared any.
+func isRights(res kube.Resource) bool {
+	return slices.Contains([]kube.Resource{resAccounts, resRoles, resRoleBindings, resClusterRoles, resClusterBinds}, res)
 }
 
 // gone says that a namespace is no longer there. Who may look into some alone is told that

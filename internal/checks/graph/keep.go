@@ -93,6 +93,7 @@ func FindKept(ctx context.Context, api API, namespace, run string) (*Kept, error
 	if err := k.distrust(namespace, run); err != nil {
 		return nil, err
 	}
+	k.Settings.KeptUID = o.UID()
 	return k, nil
 }
 
@@ -220,6 +221,9 @@ func (k *Kept) begin(ctx context.Context, api RunAPI, now time.Time, told Told) 
 
 func (k *Kept) tryBegin(ctx context.Context, api RunAPI, now time.Time) (terminating bool, err error) {
 	name := k.Settings.Namespace
+	if k.Settings.Namespaced {
+		return false, k.make(ctx, api, now)
+	}
 	space, err := api.Read(ctx, namespaceResource, "", name)
 	if kube.IsNotFound(err) {
 		space, err = api.Create(ctx, namespaceResource, validationManifest(k.Settings))
@@ -233,27 +237,10 @@ func (k *Kept) tryBegin(ctx context.Context, api RunAPI, now time.Time) (termina
 	if space.Text("metadata", "deletionTimestamp") != "" {
 		return true, nil
 	}
-	data, err := k.data()
-	if err != nil {
-		return false, err
-	}
-	kept := keptManifest(k.Settings)
-	kept["data"] = data
-	kept["metadata"].(fields)["annotations"] = fields{AnnotationAlive: now.UTC().Format(time.RFC3339)}
-	_, err = api.Create(ctx, keptResource, kept)
-	switch {
-	case kube.IsGone(err), kube.IsNotFound(err):
+	if err := k.make(ctx, api, now); kube.IsGone(err) || kube.IsNotFound(err) {
 		return true, nil
-	case kube.IsExists(err): // of the try before this one, unless it is somebody else's
-		there, err := api.Read(ctx, keptResource, name, kept.Name())
-		if err != nil {
-			return kube.IsNotFound(err), unlessNotFound(fmt.Errorf("keeping the run: %w", err), err)
-		}
-		if !oursOf(there, k.Run.ID) {
-			return false, &ForeignError{Kind: "ConfigMap", Namespace: name, Name: kept.Name()}
-		}
-	case err != nil:
-		return false, fmt.Errorf("keeping the run: %w", err)
+	} else if err != nil {
+		return false, err
 	}
 	if space.Text("metadata", "labels", LabelOwner) != OwnerValue {
 		return false, nil // somebody else's: nobody of us deletes it
@@ -263,10 +250,36 @@ func (k *Kept) tryBegin(ctx context.Context, api RunAPI, now time.Time) (termina
 	if kube.IsNotFound(err) {
 		return true, nil
 	}
+	if kube.IsForbidden(err) && k.Settings.Prepared {
+		return false, nil // an administrator has taken it over: only they may delete it
+	}
 	if err != nil {
 		return false, fmt.Errorf("saying in the namespace %s that a run has begun: %w", name, err)
 	}
 	return space.Text("metadata", "deletionTimestamp") != "", nil
+}
+
+// make makes the ConfigMap.
+func (k *Kept) make(ctx context.Context, api RunAPI, now time.Time) error {
+	data, err := k.data()
+	if err != nil {
+		return err
+	}
+	kept := keptManifest(k.Settings)
+	kept["data"] = data
+	kept["metadata"].(fields)["annotations"] = fields{AnnotationAlive: now.UTC().Format(time.RFC3339)}
+	made, err := api.Create(ctx, keptResource, kept)
+	if kube.IsExists(err) { // of the try before this one, unless it is somebody else's
+		made, err = api.Read(ctx, keptResource, k.Settings.Namespace, kept.Name())
+		if err == nil && !oursOf(made, k.Run.ID) {
+			return &ForeignError{Kind: "ConfigMap", Namespace: k.Settings.Namespace, Name: kept.Name()}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the run: %w", err)
+	}
+	k.Settings.KeptUID = made.UID()
+	return nil
 }
 
 func unlessNotFound(worded, err error) error {

@@ -280,7 +280,7 @@ func (k *Kept) UseImages(ctx context.Context, api API, asked Images) ([]OtherIma
 			differ("the endpoint picker", s.Images.EndpointPicker, asked.EndpointPicker)
 		}
 	case StageLoad:
-		_, err := api.Read(ctx, resJobs, LoadNamespace(s), NamesOf(s.Run).Load)
+		_, err := api.Read(ctx, resJobs, LoadNamespace(s), s.Names().Load)
 		if err == nil || !kube.IsNotFound(err) {
 			return nil, err // its Job has its image
 		}

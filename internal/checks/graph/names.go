@@ -80,6 +80,29 @@ func NamesOf(run string) Names {
 	}
 }
 
+// LoadAccount is the ServiceAccount that an administrator prepares for loads in a namespace.
+const LoadAccount = "aicr-load"
+
+// namespacedGraph is how the graph of a run is called in a namespace that it shares. Dynamo's
+// operator makes a label of the namespace's name and the graph's, which has 63 characters.
+const namespacedGraph = "aicr-perf"
+
+// MostNamespace is how long the name of a namespace may be that a whole run is in.
+const MostNamespace = 63 - len(namespacedGraph) - len("--00000000")
+
+// Names are those of what a run makes. In a namespace that it shares with others all of them
+// have the id's 8 hex.
+func (s *Settings) Names() Names {
+	n := NamesOf(s.Run)
+	if s.Namespaced {
+		n.Namespace = s.Namespace
+		n.Graph = namespacedGraph + "-" + n.Short
+		n.Route = n.Graph
+		n.Secret, n.Volume, n.Claim = secretName+"-"+n.Short, volumeName+"-"+n.Short, claimName+"-"+n.Short
+	}
+	return n
+}
+
 // Labels are those of everything that a run makes.
 func Labels(run, part string) map[string]string {
 	return map[string]string{LabelOwner: OwnerValue, LabelRun: run, LabelPart: part,

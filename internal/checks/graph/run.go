@@ -204,7 +204,7 @@ func (r *Run) neverServed(ctx context.Context, why string) (*End, error) {
 		told = told || e.Kind == spec.EventNotServed
 	}
 	if !told {
-		if err := r.event(spec.Event{Kind: spec.EventNotServed, Source: NamesOf(r.Kept.Run.ID).Namespace, Text: why}); err != nil {
+		if err := r.event(spec.Event{Kind: spec.EventNotServed, Source: r.Kept.Settings.Names().Namespace, Text: why}); err != nil {
 			return &End{}, err
 		}
 	}

@@ -55,8 +55,8 @@ var (
 
 // FindTargets finds them, once all replicas are ready.
 func FindTargets(ctx context.Context, api API, s *Settings) (*Targets, error) {
-	n := NamesOf(s.Run)
-	pods, err := api.List(ctx, resPods, n.Namespace, "")
+	n := s.Names()
+	pods, err := podsOfRun(ctx, api, s)
 	if err != nil {
 		return nil, fmt.Errorf("looking at pods: %w", err)
 	}
@@ -86,7 +86,7 @@ func FindTargets(ctx context.Context, api API, s *Settings) (*Targets, error) {
 
 // entrance is where a run's graph answers: the part of its targets that its settings say.
 func entrance(s *Settings) *Targets {
-	n := NamesOf(s.Run)
+	n := s.Names()
 	t := &Targets{Node: s.Node}
 	if s.Gateway {
 		t.URL = fmt.Sprintf("http://%s.%s.svc:80", GatewayName, GatewayNamespace)
@@ -165,7 +165,7 @@ func gpuOfPods(ctx context.Context, api API, s *Settings, pods []kube.Object) (u
 	if s.GPUs != ByClaim {
 		return nil, "" // only telemetry knows whose GPU is whose
 	}
-	claims, err := api.List(ctx, resDRA(s.DRA, "resourceclaims"), NamesOf(s.Run).Namespace, "")
+	claims, err := claimsOfRun(ctx, api, s)
 	if err != nil {
 		return nil, "which GPU each worker has: " + err.Error()
 	}

@@ -48,7 +48,7 @@ func (l Left) String() string {
 // namespace of the validations stays, whoever made it: RemoveSpace removes it.
 // It gives what is left.
 func Teardown(ctx context.Context, api API, s *Settings, told Told) []Left {
-	r := &remover{api: api, told: told, run: s.Run, names: NamesOf(s.Run), queued: s.Queue, spaceUID: s.SpaceUID}
+	r := &remover{api: api, told: told, run: s.Run, names: s.Names(), queued: s.Queue, spaceUID: s.SpaceUID, shared: s.Namespaced, prepared: s.Prepared}
 	r.graph(ctx)
 	r.load(ctx, s.Namespace)
 	told.waiting("")
@@ -64,6 +64,10 @@ type remover struct {
 
 	queued   bool   // it made a queue: who may not look for one cannot know that it is gone
 	spaceUID string // of the namespace that it made for the graph; "": unknown
+
+	shared   bool // its graph is in a namespace that others use too, and nothing of it is cluster-wide
+	prepared bool // it made no account and no rights
+	unsure   bool // whether it did is unknown: who may not look for them has not made any
 
 	dry bool // nothing is touched, and all that would be deleted is taken for gone
 
@@ -209,7 +213,7 @@ func (r *remover) gone(ctx context.Context, res kube.Resource, o kube.Object, wi
 
 // went notes that an object is gone, or would be.
 func (r *remover) went(res kube.Resource, o kube.Object) bool {
-	if o.Namespace() == "" || o.Namespace() != r.names.Namespace { // what was in the run's own goes with it
+	if r.shared || o.Namespace() != r.names.Namespace { // what was in the run's own goes with it
 		r.removed = append(r.removed, Removed{Run: r.run, Kind: kindOf(res), Namespace: o.Namespace(), Name: o.Name()})
 	}
 	return true
@@ -243,6 +247,10 @@ func (r *remover) served(ctx context.Context, namespace string, versions []strin
 
 // graph removes what serves, and its namespace.
 func (r *remover) graph(ctx context.Context) {
+	if r.shared {
+		r.within(ctx, r.names.Namespace)
+		return
+	}
 	space, err := r.api.Read(ctx, resNamespaces, "", r.names.Namespace)
 	switch {
 	case kube.IsNotFound(err):
@@ -302,12 +310,20 @@ func (r *remover) inside(ctx context.Context, space kube.Object) {
 	if stuck || r.dry {
 		return // nobody takes its pods away then but the namespace, or nobody at all
 	}
+	r.emptied(ctx, in)
+}
+
+// emptied waits until pods and claims of the run are gone.
+func (r *remover) emptied(ctx context.Context, in string) {
 	r.empty(ctx, in, podsGoneWithin, func() (kube.Resource, []kube.Object, error) {
 		all, err := r.api.List(ctx, resPods, in, "")
 		return resPods, slices.DeleteFunc(all, r.isOther), err
 	})
 	r.empty(ctx, in, claimsGoneWithin, func() (kube.Resource, []kube.Object, error) {
 		res, all, err := r.served(ctx, in, draVersions, func(v string) kube.Resource { return resDRA(v, "resourceclaims") })
+		if r.shared {
+			all = slices.DeleteFunc(all, func(o kube.Object) bool { return !r.names.names(o.Name()) })
+		}
 		if kube.IsForbidden(err) { // who claims nothing need not have the right
 			err = nil
 		}
@@ -318,10 +334,60 @@ func (r *remover) inside(ctx context.Context, space kube.Object) {
 // isOther says that a pod of the graph's namespace is of something that the run did not make:
 // pods of a graph carry its name, and those of a Job the Job's.
 func (r *remover) isOther(pod kube.Object) bool {
-	labels := pod.Labels()
-	job := labels["batch.kubernetes.io/job-name"]
-	ofJob := job == r.names.Populate || job == r.names.Load || job == r.names.Trial
-	return !ofJob && !oursOf(pod, r.run) && labels[graphLabel] != r.names.Graph && roleOf(pod) == roleOther
+	return !r.names.ownPod(pod, r.run) && (r.shared || roleOf(pod) == roleOther)
+}
+
+// within removes what serves from a namespace that others use too: by name, and only what
+// carries the run's labels. The Secret goes with what is kept of the run, which owns it.
+func (r *remover) within(ctx context.Context, in string) {
+	res, graphs, err := r.served(ctx, in, graphVersions, resGraphs)
+	if err != nil {
+		r.stays(resGraphs(graphVersions[0]), in, r.names.Graph, "it could not be looked for: "+err.Error(), nil)
+	}
+	stuck := false
+	for _, o := range graphs {
+		stuck = !r.remove(ctx, res, o, true, graphGoneWithin) || stuck
+	}
+	for _, o := range r.some(ctx, resJobs, in) {
+		r.remove(ctx, resJobs, o, true, jobGoneWithin)
+	}
+	if !stuck && !r.dry {
+		r.emptied(ctx, in)
+	}
+	// Who needs no route need not have the right to look for one.
+	if routes, err := r.api.List(ctx, resRoutes, in, r.selector()); err == nil {
+		for _, o := range routes {
+			r.remove(ctx, resRoutes, o, false, smallGoneWithin)
+		}
+	}
+	r.named(ctx, resVolumes, in, r.names.Volume)
+	for _, v := range draVersions {
+		if r.named(ctx, resDRA(v, "resourceclaimtemplates"), in, r.names.Claim) {
+			break
+		}
+	}
+}
+
+// named removes an object of the run by its name. Who may not read one needs none.
+func (r *remover) named(ctx context.Context, res kube.Resource, in, name string) (there bool) {
+	o, err := r.api.Read(ctx, res, in, name)
+	switch {
+	case err == nil:
+		r.remove(ctx, res, o, false, smallGoneWithin)
+		return true
+	case !kube.IsNotFound(err) && !kube.IsForbidden(err):
+		r.stays(res, in, name, "it could not be read: "+err.Error(), nil)
+	}
+	return false
+}
+
+// rights lists what this run has made of a kind of rights.
+func (r *remover) rights(ctx context.Context, res kube.Resource, namespace string) []kube.Object {
+	all, err := r.api.List(ctx, res, namespace, r.selector())
+	if err != nil && !(r.unsure && kube.IsForbidden(err)) {
+		r.stays(res, namespace, "-l "+r.selector(), "it could not be looked for: "+err.Error(), nil)
+	}
+	return all
 }
 
 // others are the workloads of the graph's namespace that the run did not make, by what its
@@ -397,17 +463,21 @@ func (r *remover) load(ctx context.Context, namespace string) {
 			r.remove(ctx, resJobs, o, true, jobGoneWithin)
 		}
 	}
-	for _, res := range []kube.Resource{resClusterBinds, resClusterRoles} {
-		for _, o := range r.some(ctx, res, "") {
-			r.remove(ctx, res, o, false, smallGoneWithin)
+	if !r.prepared {
+		for _, res := range []kube.Resource{resClusterBinds, resClusterRoles} {
+			for _, o := range r.rights(ctx, res, "") {
+				r.remove(ctx, res, o, false, smallGoneWithin)
+			}
 		}
 	}
 	if namespace == "" {
 		return
 	}
-	for _, res := range []kube.Resource{resRoleBindings, resRoles, resAccounts} {
-		for _, o := range r.some(ctx, res, namespace) {
-			r.remove(ctx, res, o, false, smallGoneWithin)
+	if !r.prepared {
+		for _, res := range []kube.Resource{resRoleBindings, resRoles, resAccounts} {
+			for _, o := range r.rights(ctx, res, namespace) {
+				r.remove(ctx, res, o, false, smallGoneWithin)
+			}
 		}
 	}
 	var kept kube.Object

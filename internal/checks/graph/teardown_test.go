@@ -275,8 +275,16 @@ func TestCleanNeedsNoKAI(t *testing.T) {
 		if _, left, err := Clean(t.Context(), m, "aicr-validation", "", false, h.told()); err != nil || len(left) > 0 || len(m.remains()) > 0 {
 			t.Error(left, err, m.names())
 		}
+		// Nor rights over rights, where an administrator has prepared those of the load.
+		s.Prepared = true
 		whole(m, s)
-		m.deny["list clusterroles"] = true
+		for _, r := range []kube.Resource{resClusterRoles, resClusterBinds} {
+			m.deny["list "+r.Name] = true
+		}
+		if _, left, err := Clean(t.Context(), m, "aicr-validation", "", false, h.told()); err != nil || len(left) > 0 || len(m.remains()) > 0 {
+			t.Error(left, err, m.names())
+		}
+		m.deny["list namespaces"] = true
 		if _, _, err := Clean(t.Context(), m, "aicr-validation", "", false, h.told()); !kube.IsForbidden(err) {
 			t.Error(err)
 		}
