@@ -187,7 +187,7 @@ func (a *app) leave(kept *graph.Kept, command string) {
 	defer a.mu.Unlock()
 	a.parting = nil
 	if kept != nil {
-		where := "namespace " + kept.Settings.Names().Namespace + ", and "
+		where := "namespace " + graph.NamesOf(kept.Run.ID).Namespace + ", and "
 		if kept.Settings.Namespaced {
 			where = ""
 		}
