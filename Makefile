@@ -54,6 +54,8 @@ FUZZ := \
 	internal/observe:FuzzSMI \
 	internal/observe:FuzzLogLine \
 	internal/observe:FuzzTargets \
+	internal/redact:FuzzClean \
+	internal/redact:FuzzMask \
 
 LINT := go tool -modfile=tools/go.mod golangci-lint
 PROVE := go run ./hack/prove
@@ -142,11 +144,15 @@ test-browser: build ## look at the report's page in a real browser
 test-busy: ## run make test five times beside four CPU hogs and five times with GOMAXPROCS=1
 	@hack/busy/busy.sh
 
-# go list -export compiles without linking: a test binary is linked where it runs.
-warm: build image sandbox ## compile all that prove runs, so that no compiler runs beside what measures
-	go list -export -test $(PROOF) ./test/e2e ./test/interop >/dev/null
+# go list -export compiles without linking: a test binary is linked where it runs. What
+# make test compiles as well comes last: .ci/run runs both at once, and go does not wait
+# for what another go compiles.
+warm: ## compile all that prove runs, so that no compiler runs beside what measures
+	$(MAKE) sandbox
 	@if CGO_ENABLED=1 go list -race -export runtime/cgo >/dev/null 2>&1; then CGO_ENABLED=1 go list -race -export -test $(WATCHED) >/dev/null; fi
 	for module in sandbox test/openai test/browser; do (cd $$module && go list -export -test ./... >/dev/null) || exit 1; done
+	$(MAKE) build image
+	go list -export -test $(PROOF) ./test/e2e ./test/interop >/dev/null
 
 peers: ## install what interop and test-browser need, ahead of them
 	INSTALL_ONLY=1 test/interop/run.sh

@@ -60,7 +60,7 @@ func scored(ctx context.Context, w, progress io.Writer, names []string, seeds in
 // characteristic runs the test that draws it, which sees what the judge shows nobody
 // else, and prints its tables.
 func characteristic(ctx context.Context, w io.Writer) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-count", "1", "-v", "-run", "^TestTheOperatingCharacteristic|^TestThePublishedGate", "aicr/internal/judge")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count", "1", "-v", "-run", "^TestTheOperatingCharacteristic|^TestTheErrorRatesOfStalls|^TestThePublishedGate", "aicr/internal/judge")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)

@@ -215,7 +215,7 @@ func TestTheDocumentShowsTheTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{publishedGolden, "../../internal/judge/testdata/characteristic.md", "../../internal/judge/testdata/classic.md"} {
+	for _, path := range []string{publishedGolden, "../../internal/judge/testdata/characteristic.md", "../../internal/judge/testdata/characteristic_fleets.md", "../../internal/judge/testdata/classic.md"} {
 		table, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

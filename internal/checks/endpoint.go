@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"aicr/internal/load"
 	"aicr/internal/load/workload"
 	"aicr/internal/observe"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -69,7 +68,7 @@ type Endpoint struct {
 	o       EndpointOptions
 	begun   time.Time
 	entries int64 // prompts to recycle; 0: all are unique
-	secrets []string
+	mask    *redact.Mask
 	names   *names
 
 	// What the first answers showed.
@@ -94,10 +93,12 @@ func NewEndpoint(o EndpointOptions) (*Endpoint, error) {
 	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	o.Period = cmp.Or(o.Period, defaultPeriod)
 	o.Point.RequestTimeout = cmp.Or(o.Point.RequestTimeout, defaultRequestTimeout.Seconds())
-	if _, err := load.NewTarget(o.Target); err != nil {
+	p := &o.Point
+	if t, err := load.NewTarget(o.Target); err != nil {
+		wrong = append(wrong, err)
+	} else if err := t.FitDescriptors(p.Concurrency); err != nil {
 		wrong = append(wrong, err)
 	}
-	p := &o.Point
 	if p.Concurrency < 1 {
 		wrong = append(wrong, fmt.Errorf("a concurrency of %d is below 1", p.Concurrency))
 	}
@@ -120,7 +121,7 @@ func NewEndpoint(o EndpointOptions) (*Endpoint, error) {
 	if _, err := workload.Synthetic(tried); err != nil {
 		wrong = append(wrong, err)
 	}
-	e.secrets = secretsOf(&o.Target)
+	e.mask = redact.NewMask(SecretsOf(&o.Target)...)
 	return e, errors.Join(wrong...)
 }
 
@@ -174,43 +175,24 @@ func (e *Endpoint) note(format string, args ...any) {
 	}
 }
 
-// secretsOf lists what the server was told in confidence. A value of a few letters
-// is no secret, and would be found in the middle of words.
-func secretsOf(t *load.TargetOptions) (all []string) {
-	values := []string{t.APIKey}
-	for _, v := range t.Header {
-		values = append(values, v...)
-	}
-	for _, text := range []string{t.URL, t.Proxy} {
-		u, err := url.Parse(text)
-		if err != nil {
-			continue
-		}
-		for _, v := range u.Query() {
-			values = append(values, v...)
-		}
-		password, _ := u.User.Password()
-		values = append(values, u.RawQuery, password)
-	}
-	for _, v := range values {
-		if len(v) >= 6 {
-			all = append(all, v)
+// SecretsOf lists what a server is told in confidence: some repeat what they refuse.
+func SecretsOf(t *load.TargetOptions) []string {
+	values := append([]string{t.APIKey}, redact.InURL(t.URL)...)
+	for name, all := range t.Header {
+		for _, v := range all {
+			values = append(values, redact.InHeader(name, v)...)
 		}
 	}
-	return all
+	if t.Proxy != "" {
+		values = append(values, redact.InURL(t.Proxy)...)
+	}
+	return values
 }
 
 // longestText bounds what of a server's words is kept.
 const longestText = 300
 
-// clean makes a server's words fit for a record: some repeat the key that they
-// refuse.
+// clean makes a server's words fit for a record: masked, cleaned, and then cut.
 func (e *Endpoint) clean(text string) string {
-	for _, s := range e.secrets {
-		text = strings.ReplaceAll(text, s, "(hidden)")
-	}
-	if len(text) > longestText {
-		text = strings.ToValidUTF8(text[:longestText], "") + "…"
-	}
-	return text
+	return redact.Cut(redact.Clean(e.mask.Foreign(text)), longestText)
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"aicr/internal/load"
+	"aicr/internal/redact"
 )
 
 // WrongTarget says that what was named is not what can be validated: whoever named
@@ -49,7 +50,7 @@ func (e *Endpoint) Check(ctx context.Context) error {
 	if wrong == nil {
 		return nil
 	}
-	wrong.Text = e.clean(wrong.Text)
+	wrong.Text, wrong.Hint = e.clean(wrong.Text), redact.Clean(e.mask.Text(wrong.Hint))
 	return wrong
 }
 
@@ -212,7 +213,11 @@ func wrongOf(err error, target *load.Target) *WrongTarget {
 
 // someOf lists a few names.
 func someOf(names []string) string {
-	const most = 10
+	const most, longest = 10, 100
+	names = slices.Clone(names)
+	for i := range names {
+		names[i] = redact.Cut(redact.Clean(names[i]), longest)
+	}
 	if len(names) > most {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
 	}

@@ -247,20 +247,20 @@ func (e *Endpoint) series(all []spec.Sample, by time.Duration, waved spec.Client
 }
 
 // audit adds to the audit of the record what the engine knows of itself. Users who
-// rest after a refused connection are not the client's shortfall, and only the
+// back off after a failed connection are not the client's shortfall, and only the
 // engine can tell.
 func (e *Endpoint) audit(c *spec.BenchClient, res *load.Result) {
 	a := &res.Audit
-	refused := false
+	backedOff := false
 	for r := range res.Log.All() {
-		refused = refused || r.Class == load.Connect && !r.Has(load.Exhausted)
+		backedOff = backedOff || r.BackedOff() && !r.Has(load.Exhausted)
 	}
 	// The lag is the judge's to weigh, by the plan's limit: the engine's own is that of
 	// a report of latencies.
 	c.StampLag, c.StampLagBy, c.SendLateness = spread(a.StampLag), a.LagBy, spread(a.Lateness)
 	limits, _ := spec.DefaultThresholds(spec.ProfileStandard)
 	c.Reasons = judge.Audit(c, &limits)
-	if refused {
+	if backedOff {
 		c.Reasons = slices.DeleteFunc(c.Reasons, func(r spec.BenchReason) bool { return r.ID == "client/under-driven" })
 		c.InFlight, c.Little = number(a.InFlight), number(a.Little)
 	}

@@ -42,7 +42,7 @@ func TestWhatWasSaidBeforeTheLoadStillHolds(t *testing.T) {
 		{T: 6 * second, Source: spec.SourceClient, Name: "client", Client: &spec.ClientSample{InFlight: 2, Sent: 12, Ended: 10, Tokens: 80}},
 	}, 2*time.Second, spec.ClientSample{Sent: 4, Ended: 4, Tokens: 32})
 	want := []spec.Sample{
-		{T: 1 * second, Source: spec.SourceWorker, Name: "a", Gap: "refused (hidden)"},
+		{T: 1 * second, Source: spec.SourceWorker, Name: "a", Gap: "refused ***"},
 		{T: 2 * second, Source: spec.SourceWorker, Name: "a", NotMeasured: why, Worker: &spec.WorkerSample{}},
 		{T: 2 * second, Source: spec.SourceNode, Name: "17", Node: &spec.NodeSample{}},
 		{T: 3 * second, Source: spec.SourceWorker, Name: "a", Worker: &spec.WorkerSample{}},
@@ -77,16 +77,18 @@ func TestARecordKeepsItsStamps(t *testing.T) {
 	res := ran([]load.Record{
 		{Phase: load.Warmup, Sent: second, End: 2 * second, Chunks: 8},
 		{Seq: 1, Phase: load.Steady, Sent: second, FirstContent: 2 * second, LastContent: 4 * second, MaxGap: second, MaxGapAt: 3 * second, End: 5 * second,
-			Flags: load.HasUsage | load.HasWorker | load.HasCached, PromptTokens: 50, CompletionTokens: 8, CachedTokens: 16, Chunks: 7, Worker: 17, Status: 200, Finish: load.FinishLength},
+			Flags: load.HasUsage | load.HasWorker | load.HasCached, PromptTokens: 50, CompletionTokens: 8, CachedTokens: 16, Chunks: 7, TextBytes: 31, Worker: 17, Status: 200, Finish: load.FinishLength},
 		{Seq: 2, Phase: load.Drain, Lane: load.Sentinel, Intended: 9 * second, Sent: 9 * second, End: 12 * second, Class: load.Interrupt, Detail: 1, Chunks: 0},
 		{Seq: 3, Phase: load.Steady, Intended: 3 * second, End: 4 * second, Class: load.Connect, Detail: 2},
+		{Seq: 4, Phase: load.Steady, Intended: 3 * second, End: 4 * second, Class: load.Connect, Flags: load.Exhausted},
 	}, "stopped", "refused sk-confidential")
 	got, waved := e.requests(res, res.Main.Start-1)
-	cached := 16
+	cached, events, text := 16, 7, 31
 	want := []spec.Request{
 		{Seq: 1, Lane: "closed", Phase: "steady", Intended: 1, Sent: second + 1, First: 2*second + 1, Last: 4*second + 1, End: 5*second + 1, Gap: second, GapEnd: 3*second + 1,
-			Prompt: 50, Cached: &cached, Tokens: 8, Worker: "a", Class: "ok", Status: 200, Finish: "length"},
-		{Seq: 3, Lane: "closed", Phase: "steady", Intended: 3*second + 1, Sent: 3*second + 1, End: 4*second + 1, Class: "connect", Detail: "refused (hidden)"},
+			Prompt: 50, Cached: &cached, Tokens: 8, Events: &events, TextBytes: &text, Worker: "a", Class: "ok", Status: 200, Finish: "length"},
+		{Seq: 3, Lane: "closed", Phase: "steady", Intended: 3*second + 1, Sent: 3*second + 1, End: 4*second + 1, Class: "connect", Detail: "refused ***"},
+		{Seq: 4, Lane: "closed", Phase: "steady", Intended: 3*second + 1, Sent: 3*second + 1, End: 4*second + 1, Class: "exhausted"},
 		{Seq: 2, Lane: "sentinel", Phase: "drain", Intended: 9*second + 1, Sent: 9*second + 1, End: 12*second + 1, Class: "interrupted", Detail: "stopped"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

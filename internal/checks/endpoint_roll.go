@@ -100,7 +100,9 @@ func (s *roll) events(e *Endpoint, pages []page) []spec.Event {
 			have++
 		}
 	}
-	if want, have := e.expected(), max(have, up); want > 0 {
+	// Where answers do not name their worker and there is no page, the number is unknown,
+	// which is not 0.
+	if want, have := e.expected(), max(have, up); want > 0 && (have > 0 || e.probe.Workers || len(pages) > 0) {
 		all = append(all, spec.Event{Kind: spec.EventWorkers, Want: &want, Have: &have})
 	}
 	if !e.probe.Workers {

@@ -247,7 +247,8 @@ func notUnderstood(f *load.Failure) bool {
 		return slices.Contains([]int{http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusUpgradeRequired, http.StatusHTTPVersionNotSupported}, f.Status)
 	case load.BadStream, load.TLSFailed:
 		return true
-	case load.OK, load.Connect, load.Timeout, load.Reset, load.Truncated, load.ErrorEvent, load.NoTokens, load.Interrupt:
+	case load.OK, load.Connect, load.Timeout, load.Reset, load.Truncated, load.ErrorEvent, load.NoTokens,
+		load.Oversized, load.Unsolicited, load.Interrupt:
 	}
 	return false
 }
@@ -264,9 +265,10 @@ func settled(f *load.Failure) bool {
 			return false
 		}
 		return f.Status < 500
-	case load.BadStream, load.TLSFailed:
+	case load.BadStream, load.TLSFailed, load.Unsolicited:
 		return true
-	case load.OK, load.Connect, load.Timeout, load.Reset, load.Truncated, load.ErrorEvent, load.NoTokens, load.Interrupt:
+	case load.OK, load.Connect, load.Timeout, load.Reset, load.Truncated, load.ErrorEvent, load.NoTokens,
+		load.Oversized, load.Interrupt:
 	}
 	return false
 }
@@ -276,7 +278,7 @@ func servedBadly(f *load.Failure) bool {
 	switch f.Class {
 	case load.HTTPStatus:
 		return f.Status >= 500
-	case load.Timeout, load.Reset, load.Truncated, load.ErrorEvent, load.NoTokens:
+	case load.Timeout, load.Reset, load.Truncated, load.ErrorEvent, load.NoTokens, load.Oversized, load.Unsolicited:
 		return true
 	case load.OK, load.Connect, load.TLSFailed, load.BadStream, load.Interrupt:
 	}
@@ -383,6 +385,7 @@ func (w *warmup) everyone(ctx context.Context) error {
 		return err
 	}
 	pages := e.pages(ctx)
+	lost := &lostWarm{}
 	for wave := 0; e.probe.Workers && wave < mostWaves && time.Now().Before(w.until); wave++ {
 		res := <-w.reach(ctx, e.target, e.probe)
 		if ctx.Err() != nil {
@@ -393,6 +396,7 @@ func (w *warmup) everyone(ctx context.Context) error {
 		}
 		pages = e.pages(ctx) // those that had nothing to tell of before
 		w.seen.add(e, res)
+		lost.add(e, res)
 		if len(w.seen.silent(pages)) == 0 && len(w.seen.answered.byName(e.names)) >= e.o.Workers {
 			break
 		}
@@ -400,7 +404,11 @@ func (w *warmup) everyone(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	for _, event := range w.seen.events(e, pages) {
+	told := w.seen.events(e, pages)
+	if len(w.seen.silent(pages))+len(w.seen.failures()) == 0 { // else it is told whose they are
+		told = append(told, lost.events()...)
+	}
+	for _, event := range told {
 		if err := e.tell(event); err != nil {
 			return err
 		}

@@ -230,7 +230,9 @@ func TestATargetThatCannotBeLoadedIsNot(t *testing.T) {
 
 func TestALevelThatWasTooShortIsRepeatedLonger(t *testing.T) {
 	fleet := &bentFleet{base: 2e-2, slope: 2e-4, tokens: 400} // a request takes 8 s and more
-	found, err := FindKnee(t.Context(), kneePlan(2), fleet, &followedKnee{})
+	plan := kneePlan(2)
+	plan.Point.OutputTokens = fleet.tokens
+	found, err := FindKnee(t.Context(), plan, fleet, &followedKnee{})
 	if err != nil || len(found.Levels) < 2 {
 		t.Fatalf("%d levels: %v", len(found.Levels), err)
 	}

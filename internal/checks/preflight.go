@@ -13,8 +13,36 @@ type PreflightOptions struct {
 	Phases     []string // of spec.Phases; none: all of them
 	Skip       []string // checks to leave out
 	SkipPlaces []string // where each of them is named; none: on the command line
+	Only       []string // the only checks to look at; none: all of them
+	OnlyPlaces []string // likewise
 	FailFast   bool     // what comes after a phase that did not hold is skipped
 	Skew       string   // why what would be deployed does not go with what is there; "": it does
+
+	// Live is what a cluster was asked now, by a fact's path: it prevails over the snapshot.
+	Live map[string]bool
+}
+
+// leftOut is by which flag the user left a check out; "": it was asked for.
+func (o *PreflightOptions) leftOut(phase, check string) string {
+	switch {
+	case len(o.Phases) > 0 && !slices.Contains(o.Phases, phase):
+		return "--phase"
+	case len(o.Only) > 0 && !slices.Contains(o.Only, check):
+		return "--check"
+	case slices.Contains(o.Skip, check):
+		return "--skip-check"
+	}
+	return ""
+}
+
+// Asked says whether a recipe declares a check and the user did not leave it out.
+func Asked(r *spec.Recipe, o PreflightOptions, check string) bool {
+	for _, phase := range spec.Phases() {
+		if slices.Contains(declaredIn(r, phase), check) && o.leftOut(phase, check) == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // NameMistake is something that is wrong with the names of checks, in the recipe or
@@ -34,7 +62,7 @@ func Preflight(r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o PreflightOpt
 			p.Verdict, p.Reason = spec.Inconclusive, fmt.Sprintf("%d of %d readiness constraints cannot be held; no check was looked at", n, len(p.Readiness))
 		}
 		for _, phase := range asked(o.Phases) {
-			p.Phases = append(p.Phases, preflightPhase(phase, "not looked at: the cluster is not ready", r, s, c, o))
+			p.Phases = append(p.Phases, preflightPhase(phase, spec.Because(spec.CheckClusterUnmet), r, s, c, o))
 		}
 		return p
 	}
@@ -45,13 +73,13 @@ func Preflight(r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o PreflightOpt
 
 // preflightPhases is what becomes of each phase that is asked for, and why those that
 // come after one that did not hold are not looked at.
-func preflightPhases(r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o PreflightOptions) (all []spec.PhaseResult, why map[string]string) {
-	stopped, why := "", map[string]string{}
+func preflightPhases(r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o PreflightOptions) (all []spec.PhaseResult, why map[string]spec.CheckReason) {
+	stopped, why := spec.CheckReason{}, map[string]spec.CheckReason{}
 	for _, phase := range asked(o.Phases) {
 		why[phase] = stopped
 		result := preflightPhase(phase, stopped, r, s, c, o)
-		if o.FailFast && stopped == "" && (result.State == spec.Fail || result.State == spec.Inconclusive) {
-			stopped = fmt.Sprintf("--fail-fast: the phase %s did not hold", phase)
+		if o.FailFast && stopped.Code == "" && (result.State == spec.Fail || result.State == spec.Inconclusive) {
+			stopped = spec.Because(spec.FailFast, phase)
 		}
 		all = append(all, result)
 	}
@@ -134,15 +162,46 @@ func Names(r *spec.Recipe, c *spec.Catalog, o PreflightOptions) (wrong []*NameMi
 		}
 	}
 	for i, name := range o.Skip {
-		where := "--skip-check"
-		if i < len(o.SkipPlaces) {
-			where = o.SkipPlaces[i]
-		}
 		if _, ok := phaseOf[name]; !ok {
+			bad(meantCheck(name, known), "%s: there is no check %q", placeOf("--skip-check", o.SkipPlaces, i), name)
+		}
+	}
+	for i, name := range o.Only {
+		where := placeOf("--check", o.OnlyPlaces, i)
+		switch phase, ok := phaseOf[name]; {
+		case !ok:
 			bad(meantCheck(name, known), "%s: there is no check %q", where, name)
+		case !slices.Contains(declaredIn(r, phase), name):
+			bad(declaredHint(r, name), "%s: the recipe does not declare %s", where, name)
+		case slices.Contains(o.Skip, name):
+			bad("leave one of them out", "%s and --skip-check both name %s", where, name)
+		case len(o.Phases) > 0 && !slices.Contains(o.Phases, phase):
+			bad(fmt.Sprintf("add --phase %s, or leave --phase out", phase), "%s: %s is a check of the phase %s, which --phase leaves out", where, name, phase)
 		}
 	}
 	return wrong
+}
+
+func placeOf(flag string, places []string, i int) string {
+	if i < len(places) {
+		return places[i]
+	}
+	return flag
+}
+
+// declaredHint names the declared check that was meant, or all of them.
+func declaredHint(r *spec.Recipe, name string) string {
+	var declared []string
+	for _, phase := range spec.Phases() {
+		declared = append(declared, declaredIn(r, phase)...)
+	}
+	if near, ok := spec.Nearest(name, declared); ok {
+		return fmt.Sprintf("did you mean %s?", near)
+	}
+	if len(declared) == 0 {
+		return "the recipe declares no check; declare it below validation.PHASE.checks"
+	}
+	return "the recipe declares " + strings.Join(declared, ", ")
 }
 
 // Nothing is what is wrong where the recipe asks for no check of the phases that are
@@ -150,7 +209,7 @@ func Names(r *spec.Recipe, c *spec.Catalog, o PreflightOptions) (wrong []*NameMi
 func Nothing(r *spec.Recipe, o PreflightOptions) *NameMistake {
 	for _, phase := range asked(o.Phases) {
 		for _, name := range declaredIn(r, phase) {
-			if !slices.Contains(o.Skip, name) {
+			if o.leftOut(phase, name) == "" {
 				return nil
 			}
 		}
@@ -188,8 +247,8 @@ func declaredIn(r *spec.Recipe, phase string) []string {
 }
 
 // preflightPhase is what becomes of a phase. Stopped is why none of its checks is looked
-// at; "": they are.
-func preflightPhase(phase, stopped string, r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o PreflightOptions) spec.PhaseResult {
+// at; without a code they are.
+func preflightPhase(phase string, stopped spec.CheckReason, r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o PreflightOptions) spec.PhaseResult {
 	result := spec.PhaseResult{Name: phase, Checks: []spec.CheckResult{}}
 	for _, e := range c.Validators {
 		if e.Phase != phase {
@@ -197,23 +256,23 @@ func preflightPhase(phase, stopped string, r *spec.Recipe, s *spec.Snapshot, c *
 		}
 		declared := slices.Contains(declaredIn(r, phase), e.Name)
 		check := spec.CheckResult{Name: e.Name, Declared: declared, State: spec.Skip}
-		switch {
+		why := stopped
+		switch by := o.leftOut(phase, e.Name); {
 		case !declared:
-			check.Reason = "the recipe does not ask for it"
-		case slices.Contains(o.Skip, e.Name):
-			check.Reason = "left out by --skip-check"
-		case stopped != "":
-			check.Reason = stopped
-		default:
-			decided := onPaper(e.Name, r, s, o.Skew)
-			check.State, check.Reason, check.Held = decided.State, decided.Reason, decided.Held
+			why = spec.Because(spec.CheckUndeclared)
+		case by != "":
+			why = spec.Because(spec.NotAsked, by)
+		case stopped.Code == "":
+			decided := onPaper(e.Name, r, seen{s, o.Live}, o.Skew)
+			why, check.State, check.Held = decided.Why, decided.State, decided.Held
 			check.NeedsCluster = decided.Runs && decided.State == spec.Skip
 		}
+		check.Reason = why.Text()
 		result.Checks = append(result.Checks, check)
 	}
 	for _, name := range declaredIn(r, phase) { // Names tells it with its place; who did not ask is not to be told that all is well
 		if e, ok := c.Named(name); !ok || e.Phase != phase {
-			result.Checks = append(result.Checks, spec.CheckResult{Name: name, Declared: true, State: spec.Fail, Reason: "the catalog has no such check in this phase"})
+			result.Checks = append(result.Checks, spec.CheckResult{Name: name, Declared: true, State: spec.Fail, Reason: spec.Because(spec.CheckMisnamed).Text()})
 		}
 	}
 	result.State, result.Reason = phaseState(result.Checks)

@@ -2,7 +2,6 @@ package checks
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"aicr/internal/checks/graph"
@@ -96,48 +95,84 @@ func byClaim(s *spec.Snapshot) bool {
 	return err == nil && found
 }
 
-// PlannedChecks says of each check whether it would run on a cluster, and if not, why.
+// PlannedChecks says of each check what a run on a cluster does with it: whether it runs
+// or, of one that the recipe declares, what it comes to without.
 func PlannedChecks(r *spec.Recipe, s *spec.Snapshot, c *spec.Catalog, o PreflightOptions) []spec.PlannedCheck {
 	_, stopped := preflightPhases(r, s, c, o)
-	return plannedChecks(r, c, func(phase, check string) (bool, string) {
-		d := onPaper(check, r, s, o.Skew)
+	return plannedChecks(r, c, func(check *spec.PlannedCheck) {
+		by := o.leftOut(check.Phase, check.Name)
 		switch {
-		case !slices.Contains(asked(o.Phases), phase):
-			return false, "its phase is not asked for"
-		case slices.Contains(o.Skip, check):
-			return false, "left out by --skip-check"
-		case stopped[phase] != "":
-			return false, stopped[phase]
-		case d.Runs:
-			return true, "the recipe asks for it"
+		case by != "":
+			check.Decide(spec.NotRun, spec.Because(spec.NotAsked, by))
+			return
+		case stopped[check.Phase].Code != "":
+			check.Decide(spec.NotRun, stopped[check.Phase])
+			return
 		}
-		return false, strings.ToLower(string(d.State)) + ": " + d.Reason
+		d := onPaper(check.Name, r, seen{s, o.Live}, o.Skew)
+		check.Evidence = heldEvidence(d.Held)
+		switch built := check.Name == spec.InferencePerf; {
+		case d.State == spec.Fail, d.State == spec.Skip && !d.Runs, d.State == spec.Inconclusive && built:
+			check.Decide(d.State, d.Why)
+		case built:
+			check.Run(spec.Because(spec.CheckDeclared))
+		default: // what a snapshot says in its favour does not run it
+			check.Decide(spec.NotRun, spec.Because(spec.NotBuilt, spec.TargetCluster))
+		}
 	})
 }
 
+// heldEvidence is what a check was decided by, of a snapshot.
+func heldEvidence(held []spec.Held) (all []spec.CheckEvidence) {
+	for _, h := range held {
+		value := h.Value + ", wanted " + h.Want
+		if h.State == spec.HeldError {
+			value = "unknown, wanted " + h.Want + ": " + h.Reason
+		}
+		all = append(all, spec.CheckEvidence{What: h.Name, Value: value})
+	}
+	return all
+}
+
 // EndpointChecks says the same of a run that loads an endpoint which is there already.
-func EndpointChecks(r *spec.Recipe, c *spec.Catalog) []spec.PlannedCheck {
-	all := plannedChecks(r, c, func(string, string) (bool, string) { return false, "it needs a cluster, and this run has an endpoint" })
+func EndpointChecks(r *spec.Recipe, c *spec.Catalog, o PreflightOptions) []spec.PlannedCheck {
+	all := plannedChecks(r, c, func(check *spec.PlannedCheck) {
+		if by := o.leftOut(check.Phase, check.Name); by != "" {
+			check.Decide(spec.NotRun, spec.Because(spec.NotAsked, by))
+			return
+		}
+		check.Decide(spec.NotRun, spec.Because(spec.NotBuilt, spec.TargetEndpoint))
+	})
 	for i := range all {
 		if all[i].Name == spec.InferencePerf { // whether or not the recipe asks for it
-			all[i].Runs, all[i].Why = true, "it is what the target is loaded for"
+			all[i].Run(spec.Because(spec.CheckOfTarget))
 		}
 	}
 	return all
 }
 
-func plannedChecks(r *spec.Recipe, c *spec.Catalog, decide func(phase, check string) (bool, string)) (all []spec.PlannedCheck) {
+// plannedChecks lists the checks of the catalog by phase, and has those decided that the
+// recipe declares.
+func plannedChecks(r *spec.Recipe, c *spec.Catalog, decide func(*spec.PlannedCheck)) (all []spec.PlannedCheck) {
+	undeclared := spec.Because(spec.CheckUndeclared)
 	for _, phase := range spec.Phases() {
 		for _, e := range c.Validators {
 			if e.Phase != phase {
 				continue
 			}
-			check := spec.PlannedCheck{Name: e.Name, Phase: phase, Why: "the recipe does not ask for it", TimeoutS: e.Deadline().Seconds()}
+			check := spec.PlannedCheck{Name: e.Name, Phase: phase, Reason: undeclared, Why: undeclared.Text(), TimeoutS: e.Deadline().Seconds()}
 			if slices.Contains(declaredIn(r, phase), e.Name) {
-				check.Runs, check.Why = decide(phase, e.Name)
-				check.From = saidBy(r, phase, e.Name)
+				check.Declared, check.From = true, saidBy(r, phase, e.Name)
+				decide(&check)
 			}
 			all = append(all, check)
+		}
+		for _, name := range declaredIn(r, phase) { // Names tells it before; it is not lost either
+			if e, ok := c.Named(name); !ok || e.Phase != phase {
+				check := spec.PlannedCheck{Name: name, Phase: phase, Declared: true, From: saidBy(r, phase, name)}
+				check.Decide(spec.Fail, spec.Because(spec.CheckMisnamed))
+				all = append(all, check)
+			}
 		}
 	}
 	return all

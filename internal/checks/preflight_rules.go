@@ -10,9 +10,6 @@ import (
 	"aicr/internal/spec"
 )
 
-// notRun is why a check that only a cluster can answer has no answer.
-const notRun = "no-cluster: nothing was run"
-
 // requirement is what a check needs of the cluster: a component that the recipe
 // declares, and the facts that show it there. A recipe that does not declare the
 // component does not want the check, whatever it is called; one that does has it fail
@@ -48,22 +45,27 @@ const dynamoPlatform = "dynamo-platform"
 
 // decision is what became of a check.
 type decision struct {
-	State  spec.State
-	Reason string
-	Held   []spec.Held
-	Runs   bool // a cluster is asked, whatever the paper says
+	State spec.State
+	Why   spec.CheckReason
+	Held  []spec.Held
+	Runs  bool // a cluster is asked, whatever the paper says
+}
+
+// seen is what is known of a cluster: a snapshot of it and, of a run on it, what it was
+// asked now. That prevails, by the fact's path.
+type seen struct {
+	snapshot *spec.Snapshot
+	live     map[string]bool
 }
 
 // onPaper decides a declared check as far as a snapshot can.
-func onPaper(check string, r *spec.Recipe, s *spec.Snapshot, skew string) decision {
-	if check == spec.InferencePerf {
-		if why := guardA(r); why != "" {
-			return decision{State: spec.Skip, Reason: why}
-		}
+func onPaper(check string, r *spec.Recipe, s seen, skew string) decision {
+	if check == spec.InferencePerf && !hasFigures(r) {
+		return decision{State: spec.Skip, Why: spec.Because(spec.NothingToHold)}
 	}
 	if strings.HasPrefix(check, "nccl-") || check == "cre-training-goodput" {
 		if _, set := r.Input(check); !set {
-			return decision{State: spec.Skip, Reason: "the recipe sets no " + check + " to hold it against"}
+			return decision{State: spec.Skip, Why: spec.Because(spec.InputMissing, check)}
 		}
 	}
 	for _, need := range requirements() {
@@ -77,44 +79,49 @@ func onPaper(check string, r *spec.Recipe, s *spec.Snapshot, skew string) decisi
 	switch check {
 	case spec.InferencePerf:
 		if skew != "" {
-			return decision{State: spec.Fail, Reason: skew}
+			return decision{State: spec.Fail, Why: spec.Because(spec.VersionSkew, skew)}
 		}
 	case "gpu-operator-version":
-		return byConstraint(r, s, deployedOperator, "")
+		return byConstraint(r, s.snapshot, deployedOperator, "")
 	case "check-nvidia-smi":
-		return byConstraint(r, s, deployedDriver, "nvidia-smi was not run")
+		return byConstraint(r, s.snapshot, deployedDriver, "nvidia-smi was not run")
 	}
-	return decision{State: spec.Skip, Reason: notRun, Runs: true}
+	return decision{State: spec.Skip, Why: spec.Because(spec.CheckOnPaper), Runs: true}
 }
 
-// guardA is why a benchmark would have nothing to hold its figures against.
-func guardA(r *spec.Recipe) string {
-	if len(r.Figures(1)) > 0 || r.Verdict().Reference != nil {
-		return ""
-	}
-	return fmt.Sprintf("the recipe wants neither %s nor %s, and has no reference", spec.ConstraintThroughput, spec.ConstraintTTFT)
-}
+// hasFigures says whether a benchmark has something to hold its figures against: guard A.
+func hasFigures(r *spec.Recipe) bool { return len(r.Figures(1)) > 0 || r.Verdict().Reference != nil }
 
 // required says whether what a check needs is there, and what becomes of the check
 // where it is not. What could not be read is neither there nor absent: it never skips.
-func required(check string, need requirement, r *spec.Recipe, s *spec.Snapshot) (decision, bool) {
+func required(check string, need requirement, r *spec.Recipe, s seen) (decision, bool) {
 	declared := need.component == "" || r.HasComponent(need.component)
 	if !declared && (len(need.facts) == 0 || check == spec.InferencePerf) { // guard B
-		return decision{State: spec.Skip, Reason: fmt.Sprintf("%s is not among the recipe's components", need.component)}, false
+		return decision{State: spec.Skip, Why: spec.Because(spec.ComponentUnwanted, need.component)}, false
 	}
 	if len(need.facts) == 0 {
 		return decision{}, true
 	}
-	found, err := shown(s, need.facts)
+	found, err := s.shows(need.facts)
 	switch {
 	case err != nil:
-		return decision{State: spec.Inconclusive, Reason: fmt.Sprintf("whether there is %s is not known: %v", need.what, err)}, false
+		return decision{State: spec.Inconclusive, Why: spec.Because(spec.PresenceUnknown, need.what, err.Error())}, false
 	case found:
 		return decision{}, true
 	case !declared:
-		return decision{State: spec.Skip, Reason: fmt.Sprintf("%s is not there, and %s is not among the recipe's components", need.what, need.component)}, false
+		return decision{State: spec.Skip, Why: spec.Because(spec.AbsentUnwanted, need.what, need.component)}, false
 	}
-	return decision{State: spec.Fail, Reason: need.what + " is not there, and the recipe wants it"}, false // guard C
+	return decision{State: spec.Fail, Why: spec.Because(spec.AbsentWanted, need.what)}, false // guard C
+}
+
+// shows is shown, by what the cluster was asked now before what the snapshot says.
+func (s seen) shows(facts []string) (bool, error) {
+	for _, path := range facts {
+		if there, asked := s.live[path]; asked {
+			return there, nil
+		}
+	}
+	return shown(s.snapshot, facts)
 }
 
 // shown says whether a snapshot shows a thing there: the first of the facts decides
@@ -173,21 +180,21 @@ func byConstraint(r *spec.Recipe, s *spec.Snapshot, name, undone string) decisio
 	}
 	if len(held) == 0 {
 		if undone == "" {
-			return decision{State: spec.Skip, Reason: "the recipe sets no " + name}
+			return decision{State: spec.Skip, Why: spec.Because(spec.ConstraintAbsent, name)}
 		}
-		return decision{State: spec.Skip, Reason: notRun, Runs: true}
+		return decision{State: spec.Skip, Why: spec.Because(spec.CheckOnPaper), Runs: true}
 	}
-	d := decision{State: spec.Pass, Reason: fmt.Sprintf("%s is %s, wanted %s", name, held[0].Value, held[0].Want), Held: held, Runs: true}
+	d := decision{State: spec.Pass, Why: spec.Because(spec.ConstraintMet, name, held[0].Value, held[0].Want), Held: held, Runs: true}
 	if undone != "" {
-		d.State, d.Reason = spec.Skip, fmt.Sprintf("%s %s is met; %s", name, held[0].Want, undone)
+		d.State, d.Why = spec.Skip, spec.Because(spec.ConstraintPartly, name, held[0].Want, undone)
 	}
 	for _, h := range held {
 		switch h.State {
 		case spec.HeldMet:
 		case spec.HeldNotMet:
-			return decision{State: spec.Fail, Reason: fmt.Sprintf("%s is %s, wanted %s", name, h.Value, h.Want), Held: held}
+			return decision{State: spec.Fail, Why: spec.Because(spec.ConstraintNotMet, name, h.Value, h.Want), Held: held}
 		default:
-			return decision{State: spec.Inconclusive, Reason: fmt.Sprintf("%s cannot be held: %s", name, h.Reason), Held: held}
+			return decision{State: spec.Inconclusive, Why: spec.Because(spec.ConstraintUnknown, name, h.Reason), Held: held}
 		}
 	}
 	return d

@@ -436,7 +436,7 @@ func TestWhatWouldBeMadeOnTheCluster(t *testing.T) {
 					t.Errorf("%+v", o)
 				}
 			}
-			always := "Namespace ConfigMap Namespace Job " + c.kinds + " ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding Job"
+			always := "Namespace Lease ConfigMap Namespace Job " + c.kinds + " ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding Job"
 			if got := strings.Join(kinds, " "); got != always {
 				t.Errorf("%s\nwant %s", got, always)
 			}
@@ -479,17 +479,17 @@ func TestThePlanSaysOfEachCheckWhetherItRuns(t *testing.T) {
 		return fmt.Sprintf("%s false the recipe does not ask for it (, %d s)", at, s)
 	}
 	want := []string{
-		"deployment/gpu-operator-version false fail: Deployment.gpu-operator.version is v25.10.0, wanted >= v26.1.0 (paper, 120 s)",
+		"deployment/gpu-operator-version false Deployment.gpu-operator.version is v25.10.0, wanted >= v26.1.0 (paper, 120 s)",
 		unasked("deployment/check-nvidia-smi", 600), unasked("deployment/gke-gpu-nic-networks", 120),
 		unasked("conformance/dra-support", 300), unasked("conformance/gang-scheduling", 600),
-		"conformance/platform-health true the recipe asks for it (paper, 300 s)",
-		"performance/inference-perf false fail: the resource dynamographdeployments.nvidia.com is not there, and the recipe wants it (top top.yaml, 3900 s)",
+		"conformance/platform-health false this version of aicr cannot run it on a cluster (paper, 300 s)",
+		"performance/inference-perf false the resource dynamographdeployments.nvidia.com is not there, and the recipe wants it (top top.yaml, 3900 s)",
 		unasked("performance/nccl-all-reduce-bw", 1800),
 	}
 	if diff := cmp.Diff(want, said(checks.PlannedChecks(r, s, paperCatalog(), checks.PreflightOptions{}))); diff != "" {
 		t.Errorf("on a cluster (-want +got):\n%s", diff)
 	}
-	want[0] = "deployment/gpu-operator-version false its phase is not asked for (paper, 120 s)"
+	want[0] = "deployment/gpu-operator-version false left out by --phase (paper, 120 s)"
 	want[5] = "conformance/platform-health false left out by --skip-check (paper, 300 s)"
 	if diff := cmp.Diff(want, said(checks.PlannedChecks(r, s, paperCatalog(), checks.PreflightOptions{Phases: []string{"conformance", "performance"}, Skip: []string{"platform-health"}}))); diff != "" {
 		t.Errorf("some of them (-want +got):\n%s", diff)
@@ -501,10 +501,10 @@ func TestThePlanSaysOfEachCheckWhetherItRuns(t *testing.T) {
 			t.Errorf("with --fail-fast: %s", fast[i])
 		}
 	}
-	want[0] = "deployment/gpu-operator-version false it needs a cluster, and this run has an endpoint (paper, 120 s)"
-	want[5] = "conformance/platform-health false it needs a cluster, and this run has an endpoint (paper, 300 s)"
+	want[0] = "deployment/gpu-operator-version false it needs a cluster; this run loads an endpoint (paper, 120 s)"
+	want[5] = "conformance/platform-health false it needs a cluster; this run loads an endpoint (paper, 300 s)"
 	want[6] = "performance/inference-perf true it is what the target is loaded for (top top.yaml, 3900 s)"
-	if diff := cmp.Diff(want, said(checks.EndpointChecks(r, paperCatalog()))); diff != "" {
+	if diff := cmp.Diff(want, said(checks.EndpointChecks(r, paperCatalog(), checks.PreflightOptions{}))); diff != "" {
 		t.Errorf("of an endpoint (-want +got):\n%s", diff)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"aicr/internal/load"
 	"aicr/internal/load/workload"
+	"aicr/internal/redact"
 	"aicr/internal/sim"
 	"aicr/internal/sim/serve"
 	"aicr/internal/spec"
@@ -64,6 +65,9 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	if err != nil {
 		return misuse(targetHint(err), "%w", err)
 	}
+	if err := job.fitDescriptors(target); err != nil {
+		return err
+	}
 	probe, work, err := a.prepareLoad(ctx, job, target)
 	if err != nil {
 		return err
@@ -87,6 +91,19 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	return errors.Join(err, exitOf(doc.Verdict))
 }
 
+// fitDescriptors makes room for the connections of the load. The demo's server is in this
+// process, and has as many again.
+func (j *benchJob) fitDescriptors(target *load.Target) error {
+	connections := max(j.main.Users, j.warmup.Users)
+	if j.options.demo {
+		connections *= 2
+	}
+	if limit, ok := errors.AsType[*load.DescriptorLimit](target.FitDescriptors(connections)); ok {
+		return misuse(limit.Hint(), "%w", limit)
+	}
+	return nil
+}
+
 // exitOf is how a run with that verdict ends. Only a pass is one: what is not
 // known here is not measured.
 func exitOf(verdict spec.State) error {
@@ -95,7 +112,7 @@ func exitOf(verdict spec.State) error {
 		return nil
 	case spec.Fail:
 		return Failed
-	case spec.Invalid, spec.Inconclusive, spec.Skip, spec.NotJudged:
+	case spec.Invalid, spec.Inconclusive, spec.Skip, spec.NotJudged, spec.NotRun:
 	}
 	return Unmeasured
 }
@@ -161,7 +178,7 @@ func (a *app) prepareLoad(ctx context.Context, j *benchJob, target *load.Target)
 		return nil, nil, probeProblem(j, err)
 	}
 	for i := range probe.Refused {
-		probe.Refused[i].Message = j.redact(probe.Refused[i].Message)
+		probe.Refused[i].Message = j.foreign(probe.Refused[i].Message)
 	}
 	a.detail("probed with %d requests: first token after %s", probe.Requests, probe.FirstAnswer.Round(time.Millisecond))
 	return probe, work, nil
@@ -243,39 +260,27 @@ func (a *app) runLoad(ctx context.Context, j *benchJob, target *load.Target, wor
 		return nil, unmeasured("", "running the load: %w", err)
 	}
 	for i, text := range res.Log.Details {
-		res.Log.Details[i] = j.redact(text)
+		res.Log.Details[i] = j.foreign(text)
 	}
 	return res, nil
 }
 
-// redact takes out of a server's words what it was told in confidence: some
-// repeat the key that they refuse. A value of a few letters is no secret, and
-// would be found in the middle of words.
-func (j *benchJob) redact(text string) string {
-	secrets := []string{j.target.APIKey}
-	for _, values := range j.target.Header {
-		secrets = append(secrets, values...)
-	}
-	for _, s := range secrets {
-		if len(s) >= 6 {
-			text = strings.ReplaceAll(text, s, "(hidden)")
-		}
-	}
-	return text
-}
+// foreign makes a server's words fit to be shown and kept: some repeat the key that they
+// refuse.
+func (j *benchJob) foreign(text string) string { return redact.Clean(j.mask.Foreign(text)) }
 
 // probeProblem says what to do about a server that could not be probed.
 func probeProblem(j *benchJob, err error) error {
-	url := withoutQuery(j.target.URL)
+	url := redact.URL(j.target.URL)
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		// The layers below name the host once each; once is enough.
-		return misuse(connectHint(err), "looking up %s: %s", dns.Name, dns.Err)
+		return misuse(connectHint(err), "looking up %s: %s", redact.Clean(dns.Name), dns.Err)
 	}
 	f, ok := errors.AsType[*load.Failure](err)
 	if !ok {
 		return &Problem{Code: Misused, Cause: fmt.Errorf("probing %s: %w", url, err), Hint: connectHint(err)}
 	}
-	f.Message = j.redact(f.Message)
+	f.Message = j.foreign(f.Message)
 	hint := ""
 	switch f.Class {
 	case load.Connect:
@@ -287,7 +292,7 @@ func probeProblem(j *benchJob, err error) error {
 	case load.BadStream:
 		switch {
 		case len(f.Models) > 0:
-			hint = "name one of them with --model: " + strings.Join(f.Models, ", ")
+			hint = "name one of them with --model: " + strings.Join(redact.All(f.Models), ", ")
 		case strings.Contains(f.Message, "HTML"):
 			hint = "that is a web page: check the host, the port and the path of --url"
 		case strings.Contains(f.Message, "HTTP/1.1"):
@@ -299,19 +304,15 @@ func probeProblem(j *benchJob, err error) error {
 		hint = "allow more with --request-timeout-seconds, or look at the server's log: it accepted the request and sent no answer"
 	case load.NoTokens:
 		hint = "the server is up and serves nothing: look at its workers"
+	case load.Unsolicited:
+		hint = "the server, or a proxy before it, sends more than the answer: ask a worker without what is between"
+	case load.Oversized:
+		hint = "the server does not end its answers: does it take max_tokens?"
 	case load.ErrorEvent, load.Truncated, load.Reset:
 		hint = "look at the server's log: it accepted the request and broke it off"
 	case load.OK, load.Interrupt:
 	}
 	return &Problem{Code: Misused, Cause: fmt.Errorf("probing %s: %w", url, f), Hint: hint}
-}
-
-// withoutQuery leaves out of a URL the part in which some gateways want a key.
-func withoutQuery(url string) string {
-	if before, _, ok := strings.Cut(url, "?"); ok {
-		return before + "?…"
-	}
-	return url
 }
 
 func connectHint(err error) string {
@@ -335,7 +336,7 @@ func statusHint(j *benchJob, f *load.Failure) string {
 		case len(f.Models) == 0:
 			return "the server has no model yet: its workers are absent, or not registered"
 		}
-		return "the server has: " + strings.Join(f.Models, ", ")
+		return "the server has: " + strings.Join(redact.All(f.Models), ", ")
 	case 429, 503, 529:
 		return "the server is up and takes no requests now: wait until it is ready"
 	case 301, 302, 307, 308:

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"aicr/internal/load/aiperf"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -90,7 +91,7 @@ func (o *artifacts) write(r *benchReport, doc *spec.Bench) error {
 		path := filepath.Join(o.dir, o.names[kind])
 		before := doc.Files
 		doc.Files = append(doc.Files, path) // first: the document lists its own file too
-		if err := writeWhole(path, content); err != nil {
+		if err := writeWhole(path, r.job.confidentialFile(content)); err != nil {
 			doc.Files = before
 			wrong = append(wrong, unmeasured("", "writing the results: %w", err))
 		}
@@ -111,6 +112,15 @@ func (o *artifacts) write(r *benchReport, doc *spec.Bench) error {
 		return e.Encode(doc)
 	})
 	return errors.Join(wrong...)
+}
+
+// confidentialFile is the content of a file of JSON without what the server was told in
+// confidence, and without what steers the terminal that it is written to.
+func (j *benchJob) confidentialFile(content func(io.Writer) error) func(io.Writer) error {
+	return func(w io.Writer) error {
+		masked := j.mask.Writer(redact.JSONWriter(w))
+		return errors.Join(content(masked), masked.Close())
+	}
 }
 
 // writeWhole writes a file beside its place and renames it there, so that

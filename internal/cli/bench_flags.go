@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"math/rand/v2"
@@ -18,9 +19,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"aicr/internal/checks"
 	"aicr/internal/load"
 	"aicr/internal/load/metric"
 	"aicr/internal/load/workload"
+	"aicr/internal/redact"
 )
 
 // benchOptions are the flags of aicr bench. They have AIPerf's names where
@@ -210,6 +213,7 @@ type benchJob struct {
 	warmup   load.Schedule
 	goodput  []metric.SLO
 	seedText string
+	mask     *redact.Mask // of what the server is told in confidence
 }
 
 // check finds everything that is wrong with the options at once, before
@@ -232,6 +236,7 @@ func (o *benchOptions) check(a *app) (*benchJob, error) {
 		UserAgent: "aicr/" + a.env.Build.Version, HTTP2: o.http == "2"}
 	j.target.Dial = a.env.Network.dialer(j.target)
 	wrong = append(wrong, o.checkSecrets(a, &j.target)...)
+	j.mask = a.secrets.known()
 	if o.url != "" {
 		if _, err := load.NewTarget(j.target); err != nil {
 			bad(targetHint(err), "%w", err)
@@ -242,7 +247,7 @@ func (o *benchOptions) check(a *app) (*benchJob, error) {
 		}
 	}
 	wrong = append(wrong, o.checkSchedule(j)...)
-	wrong = append(wrong, o.checkWorkload(j)...)
+	wrong = append(wrong, o.checkWorkload(a, j)...)
 	if o.errorShare < 0 || o.errorShare > 1 {
 		bad("0.01 allows one request in a hundred to fail", "--max-error-share: %v is not between 0 and 1", o.errorShare)
 	}
@@ -292,7 +297,7 @@ func portOf(raw string) string {
 
 func (o *benchOptions) checkSecrets(a *app, t *load.TargetOptions) (wrong []error) {
 	if o.keyFile != "" {
-		b, err := os.ReadFile(o.keyFile)
+		b, err := readWhole(a.ended, o.keyFile, maxSecretFile)
 		t.APIKey = strings.TrimSpace(string(b))
 		switch {
 		case err != nil:
@@ -312,8 +317,9 @@ func (o *benchOptions) checkSecrets(a *app, t *load.TargetOptions) (wrong []erro
 		}
 		t.Header.Add(name, strings.TrimSpace(value))
 	}
+	a.secrets.add(checks.SecretsOf(t)...)
 	var err error
-	if t.TLS, err = tlsConfig(o.caFile, o.insecure); err != nil {
+	if t.TLS, err = tlsConfig(a.ended, o.caFile, o.insecure); err != nil {
 		wrong = append(wrong, err)
 	}
 	return wrong
@@ -393,7 +399,7 @@ func (o *benchOptions) checkSchedule(j *benchJob) (wrong []error) {
 	return wrong
 }
 
-func (o *benchOptions) checkWorkload(j *benchJob) (wrong []error) {
+func (o *benchOptions) checkWorkload(a *app, j *benchJob) (wrong []error) {
 	seed := o.seed
 	j.seedText = "given"
 	if !o.changed("random-seed") {
@@ -418,14 +424,14 @@ func (o *benchOptions) checkWorkload(j *benchJob) (wrong []error) {
 	}
 	switch {
 	case o.inputsFile != "":
-		j.replay, err = readWorkload("--inputs", o.inputsFile, func(f *os.File) (*workload.Workload, error) {
+		j.replay, err = readWorkload(a.ended, "--inputs", o.inputsFile, func(f io.Reader) (*workload.Workload, error) {
 			return workload.ReadInputs(f, filepath.Base(o.inputsFile), workload.Replay{Model: o.model})
 		})
 	case o.datasetFile != "":
 		if o.model == "" && !o.demo {
 			wrong = append(wrong, misuse("name the model with --model", "--dataset needs a --model"))
 		}
-		j.replay, err = readWorkload("--dataset", o.datasetFile, func(f *os.File) (*workload.Workload, error) {
+		j.replay, err = readWorkload(a.ended, "--dataset", o.datasetFile, func(f io.Reader) (*workload.Workload, error) {
 			return workload.ReadDataset(f, filepath.Base(o.datasetFile), j.spec)
 		})
 	default:
@@ -436,13 +442,13 @@ func (o *benchOptions) checkWorkload(j *benchJob) (wrong []error) {
 	return append(wrong, fieldProblems("", err)...)
 }
 
-func readWorkload(flag, path string, read func(*os.File) (*workload.Workload, error)) (*workload.Workload, error) {
-	f, err := os.Open(path)
+func readWorkload(ended <-chan struct{}, flag, path string, read func(io.Reader) (*workload.Workload, error)) (*workload.Workload, error) {
+	f, err := openInput(ended, path)
 	if err != nil {
 		return nil, misuse("check the path in "+flag, "reading the requests: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	return read(f)
+	return read(io.LimitReader(f, maxDatasetFile))
 }
 
 // fieldProblems words what the workload found wrong.

@@ -86,7 +86,7 @@ func (r *benchReport) judged(d *spec.Bench, e *spec.Episode) *spec.Verdict {
 	served := spec.Ledger{Name: spec.Integrity, State: d.Verdict, Reason: fmt.Sprintf("%d of %d requests were served", d.Requests.Served, d.Requests.Sent)}
 	switch d.Verdict {
 	case spec.Pass, spec.Fail, spec.Inconclusive:
-	case spec.Invalid, spec.Skip, spec.NotJudged:
+	case spec.Invalid, spec.Skip, spec.NotJudged, spec.NotRun:
 		served.State = spec.NotJudged
 	}
 	const measured = "a bench measures one load; aicr validate judges it"
@@ -133,6 +133,11 @@ func (r *benchReport) found(d *spec.Bench) (all []spec.Finding) {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("%d times %s: %s", e.Count, e.Class, e.Message))
 		}
 		all = append(all, f)
+	}
+	if r.implausible != "" {
+		all = append(all, spec.Finding{ID: "server/tokens-implausible", Severity: spec.SeverityInvalid, Confidence: spec.ConfidenceVeryHigh,
+			Summary:  "the server counts tokens that it did not send: " + r.implausible,
+			Evidence: []string{"by the text of the answers, in bytes, and by what was asked for"}, Advice: []string{"read one answer and its usage with curl, and compare with the worker's own counter"}})
 	}
 	for _, reason := range d.Client.Reasons {
 		f := spec.Finding{ID: reason.ID, Severity: spec.SeverityInvalid, Confidence: spec.ConfidenceVeryHigh, Summary: reason.Text,

@@ -15,6 +15,7 @@ import (
 	"aicr/internal/load/aiperf"
 	"aicr/internal/load/metric"
 	"aicr/internal/load/workload"
+	"aicr/internal/redact"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 	"aicr/internal/stats"
@@ -28,6 +29,9 @@ type benchReport struct {
 	probe  *load.Probe
 	work   *workload.Workload
 	res    *load.Result
+
+	implausible string // why the tokens cannot be what the server claims
+	exhausted   int    // requests that failed for want of a port or a file descriptor of the client
 }
 
 // options are those of the figures: AIPerf's, over the main stage.
@@ -45,7 +49,7 @@ func (r *benchReport) meta() aiperf.Meta {
 	return aiperf.Meta{
 		Version: r.app.env.Build.Version, BenchmarkID: id, Epoch: r.res.Epoch, CommandLine: r.app.commandLine("bench"), Seed: &seed,
 		Cancelled: r.res.Interrupted,
-		InputConfig: aiperf.Input{Model: r.probe.Model, URL: r.target.String(), Requests: r.job.main.Count,
+		InputConfig: aiperf.Input{Model: r.probe.Model, URL: redact.URL(r.target.String()), Requests: r.job.main.Count,
 			Concurrency: r.job.main.Users, Input: r.job.options.input, Output: r.job.options.output}.JSON(),
 	}
 }
@@ -62,10 +66,7 @@ func (a *app) commandLine(command string) string {
 			values = []string{s.Value}
 		}
 		for _, v := range values {
-			if isURL(v) {
-				v = withoutQuery(v)
-			}
-			words = append(words, "--"+s.Name+"="+layout.Quoted(v))
+			words = append(words, "--"+s.Name+"="+layout.Quoted(a.secrets.known().Text(shownValue(s.Name, v))))
 		}
 	}
 	return strings.Join(words, " ")
@@ -80,7 +81,7 @@ func (r *benchReport) document() *spec.Bench {
 	d := &spec.Bench{
 		Schema: spec.BenchSchema, Version: r.app.env.Build.Version, Command: r.app.commandLine("bench"),
 		Start: clock(r.res.Main.Start), End: clock(r.res.Main.End),
-		Target: spec.BenchTarget{URL: r.target.String(), Model: r.probe.Model, Wire: r.res.Wire,
+		Target: spec.BenchTarget{URL: redact.URL(r.target.String()), Model: r.probe.Model, Wire: r.res.Wire,
 			ResolveMS: millis(r.target.Resolve), FirstAnswerMS: millis(r.probe.FirstAnswer),
 			ProbeRequests: r.probe.Requests, NamesWorkers: r.probe.Workers, Nagle: r.probe.Nagle.String()},
 		Workload: r.workload(sum),
@@ -106,6 +107,12 @@ func (r *benchReport) document() *spec.Bench {
 	if o.definitions {
 		d.Rosetta = rosetta(metric.Rosetta(r.res.Log, r.res.Gaps, opt))
 	}
+	r.implausible = r.claims().Implausible()
+	for _, rec := range metric.Select(r.res.Log, opt) {
+		if rec.Has(load.Exhausted) {
+			r.exhausted++
+		}
+	}
 	d.Notes = r.notes(d, sum)
 	d.Verdict, d.Reason = r.verdict(d)
 	return d
@@ -113,7 +120,9 @@ func (r *benchReport) document() *spec.Bench {
 
 // verdict is the answer that everything begins with. A client that was the
 // limit says nothing about the server's speed, so INVALID comes before FAIL; but
-// an error that the server itself told is no less true for being read late.
+// an error that the server itself told is no less true for being read late, and
+// where nothing was served there is no speed to be wrong about. What the server
+// cannot have sent, or was not asked for, makes every figure its mere word.
 func (r *benchReport) verdict(d *spec.Bench) (spec.State, string) {
 	q := d.Requests
 	allowed := r.job.options.errorShare * float64(q.Sent)
@@ -124,6 +133,12 @@ func (r *benchReport) verdict(d *spec.Bench) (spec.State, string) {
 	switch {
 	case r.res.Interrupted:
 		return spec.Inconclusive, fmt.Sprintf("interrupted after %d requests, %d of them served", q.Sent, q.Served)
+	case r.res.Unsolicited > 0:
+		return spec.Invalid, d.Client.Reasons[0].Text
+	case r.implausible != "":
+		return spec.Invalid, "the server counts tokens that it did not send: " + r.implausible
+	case q.Served == 0 && q.Failed > r.exhausted:
+		return spec.Fail, fmt.Sprintf("none of %d requests was served", q.Sent)
 	case !d.Client.Valid && float64(told) > allowed:
 		return spec.Fail, fmt.Sprintf("%d of %d requests failed by the server's own word; the figures of the rest are invalid: %s", told, q.Sent, d.Client.Reasons[0].Text)
 	case !d.Client.Valid:
@@ -133,7 +148,7 @@ func (r *benchReport) verdict(d *spec.Bench) (spec.State, string) {
 	case q.Served == 0 && q.Failed == 0:
 		return spec.Inconclusive, fmt.Sprintf("none of %d requests had been answered when the time was up", q.Sent)
 	case q.Served == 0:
-		return spec.Fail, fmt.Sprintf("none of %d requests was served", q.Sent)
+		return spec.Inconclusive, fmt.Sprintf("none of %d requests could be sent", q.Sent)
 	case float64(q.Failed) > allowed:
 		return spec.Fail, fmt.Sprintf("%d of %d requests failed", q.Failed, q.Sent)
 	case float64(q.SentinelFailed) > r.job.options.errorShare*float64(q.SentinelSent):
@@ -149,6 +164,19 @@ func (r *benchReport) verdict(d *spec.Bench) (spec.State, string) {
 		return spec.Pass, fmt.Sprintf("%d of %d requests served; %d failed, which --max-error-share allows", q.Served, q.Sent, q.Failed)
 	}
 	return spec.Pass, fmt.Sprintf("all %d requests served", q.Sent)
+}
+
+// claims holds what the server counts against what came.
+func (r *benchReport) claims() *judge.Claims {
+	var c judge.Claims
+	for rec := range r.res.Log.All() {
+		if rec.Phase == load.Warmup {
+			continue
+		}
+		q := rec.Request(0, "")
+		c.Add(&q, int(rec.Asked))
+	}
+	return &c
 }
 
 func (r *benchReport) workload(sum *metric.Summary) spec.BenchWorkload {

@@ -57,9 +57,11 @@ func TestTheClientIsJudgedBeforeTheServer(t *testing.T) {
 		{"nothing sent is never a pass", false, nil, spec.BenchRequests{}, 1, 0, spec.Inconclusive},
 		{"all given up is never a pass", false, nil, spec.BenchRequests{Sent: 10, Interrupted: 10}, 1, 0, spec.Inconclusive},
 		{"the client was the limit", false, late, spec.BenchRequests{Sent: 10, Served: 10}, 0, 0, spec.Invalid},
-		{"the client was the limit, and requests failed", false, late, spec.BenchRequests{Sent: 10, Failed: 10}, 0, 0, spec.Invalid},
+		{"the client was the limit, and some requests failed", false, late, spec.BenchRequests{Sent: 10, Served: 1, Failed: 9}, 0, 0, spec.Invalid},
+		{"nothing was served, whatever the audit says", false, late, spec.BenchRequests{Sent: 10, Failed: 10}, 0, 0, spec.Fail},
+		{"the client could send nothing", false, late, spec.BenchRequests{Sent: 7, Failed: 7}, 0, 0, spec.Invalid},
 		{"the client was the limit, but the server said itself that it failed", false, late, spec.BenchRequests{Sent: 10, Failed: 10, Classes: map[string]int{"http-status": 10}}, 0, 0, spec.Fail},
-		{"the client was the limit, and the server failed as often as is allowed", false, late, spec.BenchRequests{Sent: 10, Failed: 1, Classes: map[string]int{"http-status": 1}}, 0.1, 0, spec.Invalid},
+		{"the client was the limit, and the server failed as often as is allowed", false, late, spec.BenchRequests{Sent: 10, Served: 9, Failed: 1, Classes: map[string]int{"http-status": 1}}, 0.1, 0, spec.Invalid},
 		{"a sentinel request failed", false, nil, spec.BenchRequests{Sent: 10, Served: 10, SentinelSent: 5, SentinelFailed: 1}, 0, 0, spec.Fail},
 		{"as many sentinel requests failed as are allowed", false, nil, spec.BenchRequests{Sent: 10, Served: 10, SentinelSent: 5, SentinelFailed: 1}, 0.2, 0, spec.Pass},
 		{"interrupted", true, late, spec.BenchRequests{Sent: 10, Failed: 10}, 0, 0, spec.Inconclusive},
@@ -68,7 +70,7 @@ func TestTheClientIsJudgedBeforeTheServer(t *testing.T) {
 		{"unanswered, and others failed", false, nil, spec.BenchRequests{Sent: 10, Served: 7, Failed: 1, Interrupted: 2}, 0, time.Second, spec.Fail},
 	} {
 		d := &spec.Bench{Requests: tt.requests, Client: spec.BenchClient{Valid: tt.reasons == nil, Reasons: tt.reasons}}
-		r := &benchReport{job: &benchJob{options: &benchOptions{errorShare: tt.share, grace: seconds(tt.grace)}}, res: &load.Result{Interrupted: tt.interrupted}}
+		r := &benchReport{job: &benchJob{options: &benchOptions{errorShare: tt.share, grace: seconds(tt.grace)}}, res: &load.Result{Interrupted: tt.interrupted}, exhausted: map[string]int{"the client could send nothing": 7}[tt.name]}
 		if got, why := r.verdict(d); got != tt.want || why == "" {
 			t.Errorf("%s: %s (%s), want %s", tt.name, got, why, tt.want)
 		}

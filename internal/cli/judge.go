@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"aicr/internal/judge"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -133,10 +134,11 @@ func (a *app) readRun(dir string) (*spec.RecordedRun, error) {
 	} else if !info.IsDir() {
 		return nil, misuse("name the folder that --run named", "reading the run: %s is no folder", dir)
 	}
-	run, err := spec.ReadRun(os.DirFS(dir))
+	run, err := spec.ReadRun(runFiles(dir))
 	if err != nil {
 		return nil, badRecord(dir, err)
 	}
+	hideSecrets(run)
 	for _, note := range run.Notes {
 		a.say("%s", note)
 	}
@@ -179,6 +181,9 @@ func rejudge(ctx context.Context, dir string, run *spec.RecordedRun, plan *spec.
 		if err != nil {
 			return nil, badRecord(dir, err)
 		}
+		for i := range e.Requests {
+			e.Requests[i].Detail = redact.Masked(e.Requests[i].Detail)
+		}
 		c.Add(e)
 	}
 	v, _ := c.Verdict()
@@ -193,7 +198,7 @@ func (a *app) settleVerdict(dir string, v *spec.Verdict) error {
 	if err != nil {
 		return err
 	}
-	there, err := os.ReadFile(path)
+	there, err := readWithin(a.ended, path, spec.MaxSnapshot)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		if err := writeJSONFile(path, v); err != nil {

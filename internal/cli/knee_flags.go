@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"aicr/internal/checks"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -107,7 +108,7 @@ func (o *kneeOptions) check(a *app) (*kneeJob, error) {
 				bad("leave it out: the scenario says what the fleet is", "--%s is for --url, not for --sim", flag)
 			}
 		}
-		s, err := readScenario(t.sim)
+		s, err := readScenario(a.ended, t.sim)
 		also(err)
 		if err == nil {
 			j.named = &s
@@ -181,8 +182,8 @@ func (j *kneeJob) makePlan(seeded bool) {
 	}
 	point.Concurrency, point.DurationS = o.first*max(1, point.Workers), time.Duration(o.level).Seconds()
 	thresholds, _ := spec.DefaultThresholds(spec.ProfileStandard)
-	j.origin = spec.Target{URL: withoutQuery(t.url), Model: t.model}
-	from := withoutQuery(t.url)
+	j.origin = spec.Target{URL: redact.URL(t.url), Model: t.model}
+	from := redact.URL(t.url)
 	if j.named != nil {
 		j.origin = spec.Target{Scenario: j.named.Metadata.Name, Seed: t.seed, Simulated: true}
 		from = "the simulator, " + j.named.Metadata.Name

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"aicr/internal/checks/graph"
 	"aicr/internal/spec"
 )
 
@@ -22,6 +23,14 @@ func (a *app) readKnobs(c *spec.Catalog) (spec.KnobValues, []error) {
 			where = "the catalog's env of " + spec.InferencePerf + ": "
 		}
 		wrong = append(wrong, misuse(k.Hint, "%s%s: %s", where, k.Name, k.Wrong))
+	}
+	for i, k := range all {
+		if k.Wrong == "" && slices.Contains(spec.ResourceKnobs(), k.Name) {
+			if text, hint := graph.CheckResources(all.Resources(k.Name)); text != "" {
+				all[i].Wrong, all[i].Hint = text, hint
+				wrong = append(wrong, misuse(hint, "%s: %s", k.Name, text))
+			}
+		}
 	}
 	return all, append(wrong, a.misspeltKnobs()...)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"aicr/internal/redact"
 	"aicr/internal/report/layout"
 )
 
@@ -111,10 +112,10 @@ func tell(w io.Writer, paint layout.Palette, all []*Problem) {
 	for _, p := range all {
 		uses[p.Hint]++
 	}
-	hint := func(h string) { fmt.Fprintf(w, "%s %s\n", paint.Cyan("hint:"), indented(h)) }
+	hint := func(h string) { fmt.Fprintf(w, "%s %s\n", paint.Cyan("hint:"), indented(redact.Lines(h))) }
 	var shared []string
 	for _, p := range all {
-		fmt.Fprintf(w, "%s %s\n", paint.Red("error:"), indented(p.Cause.Error()))
+		fmt.Fprintf(w, "%s %s\n", paint.Red("error:"), indented(redact.Lines(p.Cause.Error())))
 		switch {
 		case p.Hint == "":
 		case uses[p.Hint] == 1:

@@ -286,7 +286,7 @@ func (a *app) askedCriteria(o *recipeOptions) (spec.Criteria, []string, error) {
 	var c spec.Criteria
 	because := map[string]string{}
 	if o.snapshot != "" {
-		s, err := readSnapshot(o.snapshot)
+		s, err := a.readSnapshot(o.snapshot)
 		if err != nil {
 			return c, nil, err
 		}
@@ -327,7 +327,7 @@ func (a *app) namedRecipe(name string, l *recipes.Library) (*madeRecipe, error) 
 		layers, _ := l.LayersNamed(name)
 		return a.merged(l, layers, o.Criteria)
 	}
-	text, err := readWithin(name, spec.MaxDocument)
+	text, err := readWithin(a.ended, name, spec.MaxDocument)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(name, `/\.`):
 		hint := "see 'aicr recipe --list'"

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -99,7 +100,7 @@ func takenFolder(dir string) error {
 }
 
 func unwritten(err error) error {
-	return unmeasured("free some space, or name another place", "writing the record of a run: %w", err)
+	return unmeasured(unwrittenHint(err, ""), "writing the record of a run: %w", err)
 }
 
 // Event appends what happened. A stage is a place to go on from, so that it is
@@ -219,8 +220,10 @@ func indentedJSON(doc any) ([]byte, error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	err := e.Encode(doc)
-	return b.Bytes(), err
+	if err := e.Encode(doc); err != nil {
+		return nil, notJSON(doc, err)
+	}
+	return redact.JSON(b.Bytes()), nil
 }
 
 func writeZipped[T any](w io.Writer, lines []T) error {
@@ -237,11 +240,11 @@ func writeZipped[T any](w io.Writer, lines []T) error {
 // writeLines writes one JSON object a line.
 func writeLines[T any](w io.Writer, lines []T) error {
 	b := bufio.NewWriter(w)
-	e := json.NewEncoder(b)
+	e := json.NewEncoder(redact.JSONWriter(b))
 	e.SetEscapeHTML(false)
 	for i := range lines {
 		if err := e.Encode(&lines[i]); err != nil {
-			return err
+			return fmt.Errorf("line %d: %w", i+1, notJSON(&lines[i], err))
 		}
 	}
 	return b.Flush()

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"aicr/internal/redact"
 	"aicr/internal/report"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
@@ -300,6 +301,7 @@ func (a *app) gather(ctx context.Context, dir string, run *spec.RecordedRun, v *
 			case ctx.Err() != nil:
 				return nil, context.Cause(ctx)
 			}
+			q.Detail = redact.Masked(q.Detail)
 			b.Request(q)
 			if seen.requests++; seen.requests%lookEvery == 0 {
 				shown.Update(seen)
@@ -352,6 +354,7 @@ func requestsOf(ctx context.Context, dir string, run *spec.RecordedRun) func(fun
 					yield(spec.RequestOf{Episode: number}, context.Cause(ctx))
 					return
 				}
+				q.Detail = redact.Masked(q.Detail)
 				if !yield(spec.RequestOf{Episode: number, Request: q}, nil) {
 					return
 				}

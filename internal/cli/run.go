@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"aicr/internal/redact"
 )
 
 // Run runs the program in env and gives its exit code.
@@ -28,6 +30,7 @@ func run(ctx context.Context, env Env, constructors func(*app) []*cobra.Command)
 	gone := func() { cancel(errInterrupted) }
 	env.Stdout, env.Stderr = &readWriter{env.Stdout, gone}, &readWriter{env.Stderr, gone}
 	a := newApp(env)
+	a.ended = ctx.Done()
 	done := make(chan Code, 1)
 	go func() { done <- a.execute(ctx, a.root(constructors)) }()
 	for {
@@ -56,6 +59,8 @@ type app struct {
 	quiet  bool
 	chatty bool
 
+	secrets  secrets
+	ended    <-chan struct{} // closed when the command is to end; nil: never
 	product  *productWriter
 	settings settings
 	running  bool // the command itself has begun, so that an error is not one of usage
@@ -69,10 +74,12 @@ type app struct {
 func newApp(env Env) *app {
 	// What the user is told when interrupting may come beside what the command
 	// has to say.
-	env.Stderr = &lockedWriter{w: env.Stderr}
-	product := &productWriter{w: env.Stdout}
-	env.Stdout = product
-	return &app{env: env, product: product}
+	a := &app{}
+	env.Stderr = &lockedWriter{w: &confidential{&a.secrets, redact.Writer(env.Stderr, func() bool { return a.env.StderrTerm.IsTerminal || a.colored(a.env.StderrTerm) })}}
+	a.product = &productWriter{w: &confidential{&a.secrets, env.Stdout}}
+	env.Stdout = a.product
+	a.env = env
+	return a
 }
 
 // productWriter remembers that the product could not be written, so that no
@@ -260,6 +267,7 @@ func (a *app) detail(format string, args ...any) {
 }
 
 func (a *app) line(s string) {
+	s = redact.Clean(s)
 	a.mu.Lock()
 	live := a.live
 	a.mu.Unlock()

@@ -112,7 +112,7 @@ func (a *app) keepCheck(ctx context.Context, o *checkOptions) error {
 	v := k.conclude(ctx, end)
 	k.publish(loading, v)
 	k.wait(ctx)
-	return checkCode(v.Verdict)
+	return checkCode(ofInference(v).Verdict) // the Job is of inference-perf alone
 }
 
 // untilStopped ends with ctx, or when somebody wants the load to stop.
@@ -142,7 +142,7 @@ func checkCode(s spec.State) error {
 		return Failed
 	case spec.Skip:
 		return Misused // the published number for it
-	case spec.Inconclusive, spec.Invalid, spec.NotJudged:
+	case spec.Inconclusive, spec.Invalid, spec.NotJudged, spec.NotRun:
 	}
 	return Unmeasured
 }
@@ -210,7 +210,7 @@ func (k *checkKeeper) say(l graph.LoadLine) {
 // conclude is the verdict: that of who loaded or, where there is none, that of the whole
 // episodes that there are, and of how it ended.
 func (k *checkKeeper) conclude(ctx context.Context, end loadEnd) *spec.Verdict {
-	if run, err := spec.ReadRun(os.DirFS(k.folder())); err == nil {
+	if run, err := spec.ReadRun(runFiles(k.folder())); err == nil {
 		if v, err := run.Verdict(); err == nil && v != nil {
 			return v // it is written last: all that it follows from is there
 		}
@@ -278,7 +278,7 @@ func endLine(f *os.File) error {
 // judgeKept judges what is in the folder. The event counts, whether it could be kept or
 // not.
 func (k *checkKeeper) judgeKept(ctx context.Context, end spec.Event) (*spec.Verdict, error) {
-	run, err := spec.ReadRun(os.DirFS(k.folder()))
+	run, err := spec.ReadRun(runFiles(k.folder()))
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +293,8 @@ func (k *checkKeeper) publish(ctx context.Context, v *spec.Verdict) {
 	if k.stage != "failed" {
 		k.stage = "done"
 	}
-	m := graph.LoadMessage{Verdict: string(v.Verdict), Reason: v.Reason, Record: k.folder()}
+	own := ofInference(v)
+	m := graph.LoadMessage{Verdict: string(own.Verdict), Reason: own.Reason, Record: k.folder()}
 	for _, f := range v.Findings {
 		m.Findings = append(m.Findings, f.ID)
 	}
@@ -307,7 +308,7 @@ func (k *checkKeeper) publish(ctx context.Context, v *spec.Verdict) {
 	if err := os.WriteFile(filepath.Join(k.options.results, finishedMark), nil, 0o644); err != nil {
 		k.app.say("nobody will be told that the record can be fetched: %v", err)
 	}
-	k.say(graph.LoadLine{Kind: graph.LineDone, Text: fmt.Sprintf("%s: %s", v.Verdict, v.Reason), Verdict: briefVerdict(v)})
+	k.say(graph.LoadLine{Kind: graph.LineDone, Text: fmt.Sprintf("%s: %s", own.Verdict, own.Reason), Verdict: briefVerdict(own)})
 }
 
 // wait stays until the record was fetched, or nobody came for it.
@@ -341,7 +342,7 @@ func (k *checkKeeper) wait(ctx context.Context) {
 // reportOf is what there is to report.
 func (k *checkKeeper) reportOf(ctx context.Context, v *spec.Verdict) *spec.Report {
 	brief := &spec.Report{Run: k.given.run, Plan: k.given.plan, Verdict: v}
-	run, err := spec.ReadRun(os.DirFS(k.folder()))
+	run, err := spec.ReadRun(runFiles(k.folder()))
 	if err != nil {
 		return brief
 	}

@@ -56,7 +56,7 @@ func awaitGiven(ctx context.Context, dir string) {
 // readGiven reads all of it, and finds all that is wrong with it.
 func readGiven(dir string) (*givenRun, error) {
 	g := &givenRun{}
-	recorded, err := spec.ReadRun(os.DirFS(dir))
+	recorded, err := spec.ReadRun(runFiles(dir))
 	wrong := []error{
 		err,
 		readStrict(filepath.Join(dir, settingsFile), &g.settings),
@@ -110,7 +110,7 @@ func (g *givenRun) since(now time.Time) time.Duration { return max(0, now.Sub(g.
 
 // readStrict reads a JSON document that has no field that it should not have.
 func readStrict(path string, into any) error {
-	data, err := os.ReadFile(path)
+	data, err := readWhole(nil, path, spec.MaxSnapshot)
 	if err != nil {
 		return err
 	}

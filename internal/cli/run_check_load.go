@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -178,11 +177,11 @@ func (t *lineTold) sources(ctx context.Context) (all []observe.Source, missing [
 
 // accountOf reads what a pod's own account has: the token, and who is trusted.
 func accountOf(dir string) (*tls.Config, string, error) {
-	token, err := os.ReadFile(filepath.Join(dir, "token"))
+	token, err := readWhole(nil, filepath.Join(dir, "token"), maxSecretFile)
 	if err != nil {
 		return nil, "", fmt.Errorf("the pod's account: %w", err)
 	}
-	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	ca, err := readWhole(nil, filepath.Join(dir, "ca.crt"), maxCertificate)
 	if err != nil {
 		return nil, "", fmt.Errorf("the pod's account: %w", err)
 	}

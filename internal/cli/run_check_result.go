@@ -62,7 +62,7 @@ func (k *checkKeeper) resultFiles(ctx context.Context, v *spec.Verdict) []graph.
 	err = report.CTRF(&ctrf, k.reportOf(ctx, v))
 	add(graph.ResultCTRF, ctrf.Bytes(), err)
 	read(eventsFile)
-	if run, err := spec.ReadRun(os.DirFS(k.folder())); err == nil {
+	if run, err := spec.ReadRun(runFiles(k.folder())); err == nil {
 		for _, number := range run.Numbers() {
 			read(filepath.Join(episodesDir, fmt.Sprintf("%03d", number), "episode.json"))
 		}

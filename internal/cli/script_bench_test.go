@@ -62,6 +62,7 @@ func (w *world) add(ts *testscript.TestScript, scheme string, serve func(net.Lis
 	addr := fmt.Sprintf("127.0.0.1:%d", 41000+len(w.servers))
 	w.servers = append(w.servers, server{addr, serve})
 	ts.Setenv("URL", scheme+"://"+addr)
+	ts.Setenv("ADDR", addr)
 }
 
 // probeBody marks a request as one of the probe, by its output length: faults

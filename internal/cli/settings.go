@@ -126,7 +126,7 @@ func (a *app) applyFile(cmd *cobra.Command, origin map[string]Setting) []error {
 	if strings.HasPrefix(a.config, configMapScheme) {
 		return []error{misuse("write it to a file first, with kubectl get configmap", "--config: %s is in a cluster, which is not asked before what to do is known", a.config)}
 	}
-	data, err := readWithin(a.config, spec.MaxDocument)
+	data, err := readWithin(a.ended, a.config, spec.MaxDocument)
 	if err != nil {
 		return []error{misuse("--config wants a YAML or JSON file", "reading the configuration: %w", err)}
 	}

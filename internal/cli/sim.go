@@ -65,7 +65,7 @@ func (a *app) scenarios(args []string) ([]named, error) {
 	var all []named
 	var wrong []error
 	for _, arg := range args {
-		s, err := readScenario(arg)
+		s, err := readScenario(a.ended, arg)
 		if err != nil {
 			wrong = append(wrong, err)
 			continue
@@ -75,7 +75,7 @@ func (a *app) scenarios(args []string) ([]named, error) {
 	return all, errors.Join(wrong...)
 }
 
-func readScenario(arg string) (named, error) {
+func readScenario(ended <-chan struct{}, arg string) (named, error) {
 	if e, ok := scenarios.Find(arg); ok {
 		s, err := spec.DecodeScenario(e.Data)
 		if err != nil {
@@ -83,7 +83,7 @@ func readScenario(arg string) (named, error) {
 		}
 		return newNamed(s, arg, e.Line), nil
 	}
-	data, err := os.ReadFile(arg)
+	data, err := readWithin(ended, arg, spec.MaxDocument)
 	if errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(arg, `/\.`) {
 		return named{}, unknownScenario(arg)
 	}

@@ -140,7 +140,7 @@ func (o *serveOptions) collisions(port, workers int) error {
 
 func (a *app) simServe(ctx context.Context, arg string, o *serveOptions) error {
 	host, port, err := o.check(func(flag string) bool { return a.settings.of(flag).Source != FromDefault })
-	s, readErr := readScenario(arg)
+	s, readErr := readScenario(a.ended, arg)
 	if err == nil && readErr == nil {
 		err = o.collisions(port, s.Fleet.Workers)
 	}
@@ -357,7 +357,7 @@ func (a *app) followFaults(ctx context.Context, path string, s *spec.Scenario, s
 	every := time.NewTicker(faultsEvery)
 	defer every.Stop()
 	for {
-		data, err := os.ReadFile(path)
+		data, err := readWhole(ctx.Done(), path, maxFaultsFile)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			if there {

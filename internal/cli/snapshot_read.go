@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -57,7 +55,10 @@ func (a *app) connect(o clusterFlags) (*kube.Cluster, error) {
 	if err != nil {
 		return nil, misuse("kubectl config view shows what is in it", "%w", err)
 	}
-	c.First = o.whole()
+	c.First, c.Down = o.whole(), kube.DefaultDown
+	if o.timeout > 0 { // who asks for patience gets it
+		c.Down = c.First
+	}
 	a.say("context %s, %s", c.Context, c.Server)
 	return c, nil
 }
@@ -92,6 +93,8 @@ func (o *clusterFlags) unasked(c *kube.Cluster, err error) *Problem {
 		hint = "the kubeconfig gives no credentials for this context: " + logInHint
 	case kube.IsForbidden(err):
 		hint = rightsHint
+	case kube.WebhookOf(err) != "":
+		hint = "the operator behind that webhook does not run: 'kubectl get deployments -A' shows which has no ready replica"
 	case kube.IsAway(err) || kube.IsInvalid(err) || !c.Reached():
 		hint = o.asks(c)
 	}
@@ -127,11 +130,11 @@ func configMapPlace(place string) (namespace, name string, err error) {
 }
 
 // readSnapshot reads a Snapshot from a file, where nothing is contacted.
-func readSnapshot(place string) (*spec.Snapshot, error) {
+func (a *app) readSnapshot(place string) (*spec.Snapshot, error) {
 	if strings.HasPrefix(place, configMapScheme) {
 		return nil, misuse("write it to a file first, with kubectl get configmap", "--snapshot: %s is in a cluster, and nothing is contacted here", place)
 	}
-	data, err := readSnapshotFile(place)
+	data, err := a.readSnapshotFile(place)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +143,7 @@ func readSnapshot(place string) (*spec.Snapshot, error) {
 
 // readSnapshotOf reads a Snapshot that may be on the cluster that is meant.
 func (a *app) readSnapshotOf(ctx context.Context, place string, o clusterFlags) (*spec.Snapshot, error) {
-	read := readSnapshotFile
+	read := a.readSnapshotFile
 	if strings.HasPrefix(place, configMapScheme) {
 		read = func(place string) ([]byte, error) { return a.readConfigMap(ctx, place, o) }
 	}
@@ -161,23 +164,12 @@ func decodedSnapshot(place string, data []byte) (*spec.Snapshot, error) {
 
 const takeOne = "aicr snapshot --write FILE takes one"
 
-func readSnapshotFile(path string) ([]byte, error) {
-	data, err := readWithin(path, spec.MaxSnapshot)
+func (a *app) readSnapshotFile(path string) ([]byte, error) {
+	data, err := readWithin(a.ended, path, spec.MaxSnapshot)
 	if err != nil {
 		return nil, misuse(takeOne, "reading the snapshot: %w", err)
 	}
 	return data, nil
-}
-
-// readWithin reads no more of a file than one byte over the limit: what is longer is
-// refused by the decoder, which has the words for it, and a device never ends.
-func readWithin(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
 func (a *app) readConfigMap(ctx context.Context, place string, o clusterFlags) ([]byte, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ type clusterWorld struct {
 	t      *testing.T
 	dir    string
 	config string
+	env    map[string]string // besides KUBECONFIG
 }
 
 func startCluster(t *testing.T, world string) *clusterWorld {
@@ -39,7 +41,9 @@ func startCluster(t *testing.T, world string) *clusterWorld {
 func (w *clusterWorld) aicr(args ...string) (stdout, stderr string, code int) {
 	w.t.Helper()
 	var out, said bytes.Buffer
-	env := testEnv(map[string]string{"KUBECONFIG": w.config}, args...)
+	variables := map[string]string{"KUBECONFIG": w.config}
+	maps.Copy(variables, w.env)
+	env := testEnv(variables, args...)
 	env.Stdout, env.Stderr = &out, &said
 	env.Now = func() time.Time { return time.Date(2026, 6, 4, 12, 0, 0, 0, time.UTC) }
 	code = Run(context.Background(), env)
@@ -158,7 +162,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 		{name: "hangs", args: []string{"snapshot", "--timeout", "50ms"}, spoil: func() { w.Hang("/version") },
 			code: 3, want: []string{"no answer in 50ms"}, asks: true},
 		{name: "not let in", args: []string{"snapshot"}, spoil: func() { w.Answer("/version", http.StatusUnauthorized, "") }, code: 3, want: []string{"the cluster does not accept the credentials", "hint: log in to the cluster again"}, asks: true},
-		{name: "a plugin for credentials that hangs", code: 3, want: []string{"no answer in 50ms"},
+		{name: "a plugin for credentials that hangs", code: 3, want: []string{"the credential plugin sleep of the kubeconfig has given no credentials"},
 			args: []string{"snapshot", "--kubeconfig", plugin, "--timeout", "50ms"}},
 		{name: "no ConfigMap", args: []string{"snapshot", "diff", "cm://aicr/none", "live"}, code: 3, want: []string{"error: reading cm://aicr/none: "}, asks: true},
 	} {

@@ -37,6 +37,10 @@ and removed again. --attach goes on with a run that another command began.
 
 --dry-run prints the plan, what it costs and where each value came from, and stops.
 
+Every check that the recipe declares has a result, and the verdict is the worst of
+them. A check that this version cannot run is NOT RUN, and the verdict then no PASS,
+unless --check, --phase or --skip-check leaves it out.
+
 --no-cluster holds a recipe against a snapshot on paper: what the recipe wants of the
 cluster, the names of its checks, and of each check what can be said without asking
 the cluster. Nothing is contacted.
@@ -50,7 +54,7 @@ not be kept; 130 interrupted.`,
 		Example: `  aicr validate --url http://localhost:8000 --workers 8 --worker-metrics workers.txt --recipe h100.yaml
   aicr validate --url http://localhost:8000 --workers 8 --profile smoke --dry-run
   aicr validate --no-cluster --recipe h100.yaml --snapshot cluster.yaml
-  aicr validate --recipe h100-eks-ubuntu-inference-dynamo --profile smoke
+  aicr validate --recipe h100-eks-ubuntu-inference-dynamo --check inference-perf --profile smoke
   aicr validate --recipe h100.yaml --nodes all --run fleet
   aicr validate --attach 20261116-015518-0123456789abcdef
   aicr validate --sim one-worker-stall
@@ -118,7 +122,6 @@ type validateJob struct {
 	offers  graph.Offers
 	choice  *graph.Choice
 	fleetOf string          // the node that the plan is for
-	skipped []string        // why there is nothing to do
 	refused []graph.Refusal // what a look at the cluster shows to be wrong with it
 }
 

@@ -225,19 +225,23 @@ func (j *validateJob) prepareCluster(ctx context.Context, recipe *recipeFile) er
 	wish.Policy, wish.KAI = recipe.GPUPolicy, j.offers.KAI
 	var refused error
 	if o.on.namespaced != "" {
-		refused, err = j.chooseSeen(ctx, wish)
-	} else {
-		if j.nodes, err = j.cluster.GPUs(ctx); err == nil {
-			j.choice, refused = graph.Choose(j.nodes, wish)
+		if refused, err = j.chooseSeen(ctx, wish); err != nil {
+			return o.on.cluster.unasked(j.cluster, fmt.Errorf("asking who holds which GPUs: %w", err))
 		}
-	}
-	if err != nil {
-		return o.on.cluster.unasked(j.cluster, fmt.Errorf("asking who holds which GPUs: %w", err))
+	} else {
+		if j.nodes, err = j.gpus(ctx); err != nil {
+			return err
+		}
+		j.papers.options.Live = j.liveFacts()
+		j.choice, refused = graph.Choose(j.nodes, wish)
 	}
 	choice := j.choice
 	j.fleet, j.fleetOf = roomOf(j.nodes, choice)
 	if err := j.makePlan(ctx, recipe); err != nil {
 		return errors.Join(worded(refused), err)
+	}
+	if !loads(j.plan) && !j.failsOnPaper() { // nothing is deployed: no node and no right is needed for it
+		return nil
 	}
 	s, err := j.settings(dryRunID, j.representative())
 	if err != nil {
@@ -245,12 +249,46 @@ func (j *validateJob) prepareCluster(ctx context.Context, recipe *recipeFile) er
 	}
 	j.planObjects(s)
 	all, err := j.guard(ctx, s)
+	var others error
+	if err == nil && refused == nil && o.dryRun && wish.Nodes != 0 && len(choice.Nodes) > 0 {
+		others = j.planNodes(ctx)
+	}
 	decided := len(all) > 0 && !slices.ContainsFunc(all, func(r graph.Refusal) bool { return r.State != spec.Fail })
 	if err == nil && refused == nil && decided && !o.dryRun {
 		j.refused = all // that is a verdict, and not that none could be had
+		var why []string
+		for _, r := range all {
+			why = append(why, r.Text)
+		}
+		j.decideInference(spec.Fail, why...)
 		return nil
 	}
-	return errors.Join(err, refusals(all), worded(refused))
+	return errors.Join(err, refusals(all), others, worded(refused))
+}
+
+// liveFacts is what the cluster was asked beside the snapshot, which may be older, of
+// another tool, or silent on it. Whether a node can be used is for graph.Choose to say.
+func (j *validateJob) liveFacts() map[string]bool {
+	live := map[string]bool{spec.FactGraphCRD: j.offers.Graph != "", spec.FactGPUCount: true}
+	if j.offers.DRA != "" { // else it may be served in a version that is not known here
+		live[spec.FactDRAAPI] = true
+	}
+	return live
+}
+
+// failsOnPaper says whether inference-perf is known to fail: the guards say it too, with
+// what helps and with all else that is wrong.
+func (j *validateJob) failsOnPaper() bool {
+	return slices.ContainsFunc(j.plan.Checks, func(c spec.PlannedCheck) bool { return c.Name == spec.InferencePerf && c.Verdict == spec.Fail })
+}
+
+// decideInference sets what inference-perf comes to where a look at the cluster decides it.
+func (j *validateJob) decideInference(state spec.State, why ...string) {
+	for i := range j.plan.Checks {
+		if c := &j.plan.Checks[i]; c.Name == spec.InferencePerf {
+			c.Decide(state, spec.Because(spec.ClusterGuard, why...))
+		}
+	}
 }
 
 // meetCluster connects to the cluster, and asks what it offers and whether all may be done
@@ -264,11 +302,14 @@ func (p *papers) meetCluster(ctx context.Context, a *app, o *validateOptions) er
 	if p.offers, err = graph.Look(ctx, p.cluster); err != nil {
 		return o.on.cluster.unasked(p.cluster, fmt.Errorf("asking what the cluster offers: %w", err))
 	}
+	if !checks.Asked(p.recipe.Recipe, p.options, spec.InferencePerf) {
+		return nil // nothing is made
+	}
 	if p.prepared, err = graph.IsPrepared(ctx, p.cluster, o.on.namespace); err != nil {
 		return o.on.cluster.unasked(p.cluster, fmt.Errorf("asking whether an account is prepared for the load: %w", err))
 	}
 	s := &graph.Settings{Run: dryRunID, Namespace: o.on.namespace, Namespaced: o.on.namespaced != "", Prepared: p.prepared,
-		DRA: p.offers.DRA, Queue: p.offers.Queue, Engine: o.on.engine, Live: p.snapshot == nil}
+		DRA: p.offers.DRA, Queue: p.offers.Queue, Grove: p.offers.Grove, Engine: o.on.engine, Live: p.snapshot == nil}
 	p.uses(s)
 	refused, err := graph.AskRights(ctx, p.cluster, p.recipe.Recipe, s)
 	if err != nil {
@@ -297,7 +338,11 @@ const rightsHint = "'aicr validate --rbac' prints the roles that a run needs, fo
 
 // worded makes a Problem of what cannot be had.
 func worded(err error) error {
-	if c, ok := errors.AsType[*graph.ChoiceError](err); ok {
+	c, ok := errors.AsType[*graph.ChoiceError](err)
+	if ok && c.Runs {
+		return unmeasured(c.Hint+"; or wait until those runs have ended", "%s", c.Text)
+	}
+	if ok {
 		return misuse(c.Hint, "%s", c.Text)
 	}
 	return err
@@ -346,9 +391,7 @@ func (j *validateJob) guard(ctx context.Context, s *graph.Settings) ([]graph.Ref
 		return nil, j.options.on.cluster.unasked(j.cluster, fmt.Errorf("looking before anything is written: %w", err))
 	}
 	if len(all) == 1 && all[0].State == spec.Skip { // then there is no other
-		if !slices.ContainsFunc(j.skipped, func(why string) bool { return strings.HasSuffix(why, all[0].Text) }) { // the paper may have said so
-			j.skipped = append(j.skipped, all[0].Text)
-		}
+		j.decideInference(spec.Skip, all[0].Text)
 		return nil, nil
 	}
 	return all, nil
@@ -376,8 +419,8 @@ func (j *validateJob) settings(run string, node graph.Chosen) (*graph.Settings, 
 	a, o, p := j.app, j.options, j.papers
 	knobs := p.knobs
 	s := &graph.Settings{Run: run, Namespace: o.on.namespace, Namespaced: o.on.namespaced != "", Prepared: p.prepared, Unseen: j.unseen.Holders, Node: node.Node, Workers: node.Workers, GPUs: node.By,
-		Graph: j.offers.Graph, DRA: j.offers.DRA, Queue: j.offers.Queue && o.on.namespaced == "", Parent: j.offers.Parent,
-		Router: p.pinned.Uses.RouterMode, Model: o.model, Engine: o.on.engine, Tolerations: node.Tolerations,
+		Graph: j.offers.Graph, DRA: j.offers.DRA, Queue: j.offers.Queue && o.on.namespaced == "", Grove: j.offers.Grove, Parent: j.offers.Parent,
+		Router: p.pinned.Uses.RouterMode, Model: o.model, Engine: o.on.engine, Tolerations: node.Tolerations, Held: node.Held,
 		Images:      j.images(),
 		ReadyWithin: graph.Duration(knobs.Duration(spec.KnobReadyTimeout)), AnswerWithin: graph.Duration(inSeconds(j.plan.Thresholds.AnswerWithinS)),
 		PodWithin: graph.Duration(podWithin), KeepFor: graph.Duration(keepFor), NoCleanup: j.keepsAll(), Version: a.env.Build.Version}
@@ -396,8 +439,9 @@ func (j *validateJob) settings(run string, node graph.Chosen) (*graph.Settings, 
 			return nil, misuse("load with --engine aicr", "--engine aiperf: no image with AIPerf is pinned by this release")
 		}
 	}
+	s.Resources = p.resources()
 	for _, n := range j.nodes {
-		if n.FreeCPU < loadCPU && n.Name != "" {
+		if n.FreeCPU < graph.LoadMilliCPU(s) && n.Name != "" {
 			s.LoadOff = append(s.LoadOff, n.Name)
 		}
 	}
@@ -432,12 +476,15 @@ func (p *papers) uses(s *graph.Settings) {
 	_, _, s.Token = p.knobs.Said(spec.KnobToken)
 }
 
+// resources are what the containers of a run request, by the knobs.
+func (p *papers) resources() graph.PodResources {
+	of := p.knobs.Resources
+	return graph.PodResources{Worker: of(spec.KnobWorkerResources), Frontend: of(spec.KnobFrontendResources), Jobs: of(spec.KnobJobResources), Load: of(spec.KnobLoadResources)}
+}
+
 // loadMargin is what the load may take beside its episodes and first answers: rests,
-// examinations, judging; loadCPU is what it asks for, in millicores.
-const (
-	loadMargin = 10 * time.Minute
-	loadCPU    = 2000
-)
+// examinations, judging.
+const loadMargin = 10 * time.Minute
 
 // keepsAll says whether what is made is left.
 func (j *validateJob) keepsAll() bool {
@@ -453,14 +500,6 @@ func (j *validateJob) planObjects(s *graph.Settings) {
 	general := func(name string) string {
 		return strings.ReplaceAll(strings.ReplaceAll(name, "aicr-ctrf-"+s.Run+"-", "aicr-ctrf-<run>-"), short, "<8 hex>")
 	}
-	if !loads(j.plan) {
-		for _, c := range j.plan.Checks {
-			if c.Name == spec.InferencePerf {
-				j.skipped = append(j.skipped, spec.InferencePerf+" does not run: "+strings.TrimPrefix(c.Why, "skip: "))
-			}
-		}
-		return
-	}
 	j.plan.Creates = nil
 	for _, o := range graph.Planned(s) {
 		o.Name, o.Namespace = general(o.Name), general(o.Namespace)
@@ -468,6 +507,8 @@ func (j *validateJob) planObjects(s *graph.Settings) {
 	}
 	switch {
 	case j.choice == nil:
+	case len(j.choice.Nodes) == 0 && len(j.choice.OfRuns()) > 0:
+		j.plan.Inputs["node"] = spec.Input{Value: noNodeByRuns, From: fromCluster, Place: "as if " + j.fleetOf}
 	case len(j.choice.Nodes) == 0:
 		j.plan.Inputs["node"] = spec.Input{Value: noNode, From: fromCluster, Place: "as if " + j.fleetOf}
 	default:
@@ -476,8 +517,12 @@ func (j *validateJob) planObjects(s *graph.Settings) {
 	}
 }
 
-// noNode stands for a node's name where all GPUs are held.
-const noNode = "none: no GPU is free"
+// noNode stands for a node's name where all GPUs are held, noNodeByRuns where runs of this
+// program have some of them.
+const (
+	noNode       = "none: no GPU is free"
+	noNodeByRuns = "none: other runs have the GPUs"
+)
 
 // aiperfImage is the image that has AIPerf in it; "": none is pinned.
 func (j *validateJob) aiperfImage() string {
@@ -514,6 +559,10 @@ func (j *validateJob) printWaits() error {
 			rows = append(rows, layout.Row{Cells: []string{r.Node, r.Reason}, Below: graph.HeldBy(r.Held)})
 		}
 		t.Table(make([]layout.Column, 2), rows)
+	}
+	if missing := j.missing(); missing != "" && j.options.on.wish.Nodes != 0 {
+		t.Blank()
+		t.Line(2, "", missing)
 	}
 	_, err := j.app.env.Stdout.Write(t.Bytes())
 	return err

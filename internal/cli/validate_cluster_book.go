@@ -13,6 +13,7 @@ import (
 
 	"aicr/internal/checks/graph"
 	"aicr/internal/judge"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -23,8 +24,8 @@ type clusterBook struct {
 	dir    string
 	record *recorder
 	spool  *os.File
-	mask   *graph.Mask // of the token, which a server may have repeated to the load
-	goesOn bool        // the run does, on the cluster: what it was judged by is not all of it
+	mask   *redact.Mask // of the token, which a server may have repeated to the load
+	goesOn bool         // the run does, on the cluster: what it was judged by is not all of it
 }
 
 const (
@@ -53,7 +54,7 @@ func (a *app) openBook(dir string, run spec.Run, plan *spec.Plan, events []spec.
 func (a *app) reopenBook(dir string, kept *graph.Kept) (*clusterBook, error) {
 	b := &clusterBook{app: a, dir: dir, record: &recorder{dir: dir, run: kept.Run}}
 	err := os.MkdirAll(filepath.Join(dir, episodesDir), 0o777)
-	if was, unread := spec.ReadRun(os.DirFS(dir)); unread == nil && graph.Recorded(was.Events) {
+	if was, unread := spec.ReadRun(runFiles(dir)); unread == nil && graph.Recorded(was.Events) {
 		kept.Events = was.Events
 	} else if err == nil {
 		err = writeWhole(filepath.Join(dir, eventsFile), func(w io.Writer) error { return writeLines(w, kept.Events) })
@@ -89,7 +90,7 @@ func (b *clusterBook) Episode(e *spec.EpisodeRecord) error {
 
 // Episodes is how many there are, without the look at half the load.
 func (b *clusterBook) Episodes() (n int, err error) {
-	run, err := spec.ReadRun(os.DirFS(b.dir))
+	run, err := spec.ReadRun(runFiles(b.dir))
 	if err != nil {
 		return 0, badRecord(b.dir, err)
 	}
@@ -129,7 +130,7 @@ func (b *clusterBook) Adopt(archive io.Reader) error {
 	if err != nil {
 		return unwritten(err)
 	}
-	fetched, err := spec.ReadRun(os.DirFS(part))
+	fetched, err := spec.ReadRun(runFiles(part))
 	if err != nil {
 		return badRecord(part, err)
 	}
@@ -229,7 +230,7 @@ func (b *clusterBook) write(name string, data []byte) error {
 
 // Judge judges what is kept.
 func (b *clusterBook) Judge(ctx context.Context) (*spec.Verdict, []spec.Event, error) {
-	run, err := spec.ReadRun(os.DirFS(b.dir))
+	run, err := spec.ReadRun(runFiles(b.dir))
 	if err != nil {
 		return nil, nil, badRecord(b.dir, err)
 	}
@@ -241,7 +242,7 @@ func (b *clusterBook) Judge(ctx context.Context) (*spec.Verdict, []spec.Event, e
 // of the runtime and the GPUs.
 func (b *clusterBook) deployment(workers int) spec.Deployment {
 	d := spec.NewDeployment(b.record.run.Target, workers)
-	run, err := spec.ReadRun(os.DirFS(b.dir))
+	run, err := spec.ReadRun(runFiles(b.dir))
 	if err != nil {
 		return d // that it cannot be read was told by who judged it
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"aicr/internal/checks/graph"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -213,7 +214,7 @@ func TestATokenInARecordIsNotTakenIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := bookOf(t, keptOf(record))
-	b.mask = graph.NewMask(token)
+	b.mask = redact.NewMask(string(token))
 	if err := b.Adopt(&archive); err != nil {
 		t.Fatal(err)
 	}

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
 
 	"aicr/internal/checks/graph"
 	"aicr/internal/judge"
+	"aicr/internal/report"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
@@ -21,7 +22,12 @@ func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
 	a := j.app
 	var sides []*judge.FleetSide
 	var wrong []error
-	for i, node := range j.choice.Nodes {
+	if missing := j.missing(); missing != "" {
+		a.say("%s", missing)
+	}
+	queue := slices.Clone(j.choice.Nodes)
+	for i := 0; i < len(queue); i++ { // which grows where a node was taken meanwhile
+		node := queue[i]
 		side := &judge.FleetSide{Node: node.Node, GPU: node.Product, Workers: node.Workers, Reason: "it could not be validated"}
 		side.Verdict = spec.NotJudged
 		sides = append(sides, side)
@@ -29,69 +35,79 @@ func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
 			side.Reason = "interrupted before its turn"
 			continue
 		}
-		a.say("node %d of %d: %s", i+1, len(j.choice.Nodes), node.Node)
+		a.say("node %d of %d: %s", i+1, len(queue), node.Node)
 		place := filepath.Join(dir, node.Node)
 		side.Run = place
 		v, err := j.nodeOf(ctx, place, side)
+		if taken, ok := errors.AsType[*graph.TakenError](err); ok {
+			if other := j.inPlace(ctx, queue); other != nil {
+				a.say("%v; choosing %s in its place", taken, other.Node)
+				queue, sides = append(slices.Delete(queue, i, i+1), *other), sides[:len(sides)-1]
+				i--
+				continue
+			}
+			side.Verdict, side.Reason, side.Run = spec.Inconclusive, taken.Error(), ""
+			continue
+		}
 		if err != nil {
 			wrong = append(wrong, err)
 		}
 		if v != nil {
+			v = ofInference(v)
 			side.Verdict, side.Reason, side.LoadedS, side.Stalls = v.Verdict, v.Reason, v.LoadedS, len(v.Stalls)
 			if err := takeEpisodes(side, place); err != nil {
 				wrong = append(wrong, err)
 			}
 		}
 	}
-	fleet := judge.CompareFleet(sides)
-	for _, r := range j.choice.Rejected {
-		fleet.Passed = append(fleet.Passed, spec.PassedBy{Node: r.Node, Reason: r.Reason, Held: graph.HeldBy(r.Held)})
-	}
+	fleet := judge.CompareFleet(sides, j.passedBy()...)
+	judge.ConcludeFleet(j.plan, fleet)
 	if err := writeJSONFile(filepath.Join(dir, fleetFile), fleet); err != nil {
 		wrong = append(wrong, unwritten(err))
 	}
 	return errors.Join(append([]error{j.printFleet(fleet, dir)}, append(wrong, endIn(fleet.Verdict, false, j.options.failOn))...)...)
 }
 
+// ofInference is the verdict of inference-perf: what nodes are compared by. Where it was not
+// run it is the verdict on all checks.
+func ofInference(v *spec.Verdict) *spec.Verdict {
+	if own := v.Inference(); own != nil {
+		return own
+	}
+	return v
+}
+
 // nodeOf plans for a node, which may have other room than the one before, and runs there.
 // Its turn may come an hour after the first one's, so that it is looked again what is free.
+// The error is a *graph.TakenError where another run is on it by then.
 func (j *validateJob) nodeOf(ctx context.Context, dir string, side *judge.FleetSide) (*spec.Verdict, error) {
-	one := *j
-	var err error
-	if one.nodes, err = j.cluster.GPUs(ctx); err != nil {
-		return nil, j.options.on.cluster.unasked(j.cluster, fmt.Errorf("asking who holds which GPUs: %w", err))
-	}
 	wish := j.options.on.wish
-	wish.Node, wish.Nodes, wish.Policy, wish.KAI = side.Node, 0, j.papers.recipe.GPUPolicy, j.offers.KAI
-	if one.choice, err = graph.Choose(one.nodes, wish); err != nil {
-		return nil, worded(err)
+	wish.Node, wish.Nodes = side.Node, 0
+	one, err := j.planAgain(ctx, wish)
+	if err != nil {
+		return nil, err
+	}
+	if byRuns := one.choice.OfRuns(); len(byRuns) > 0 {
+		return nil, byRuns[0].Taken()
 	}
 	if len(one.choice.Nodes) == 0 {
 		return one.nothingFree(ctx, dir, side.Node, false)
 	}
 	node := one.choice.Nodes[0]
 	side.Workers = node.Workers
-	one.fleet, one.fleetOf = node.Workers, "node "+node.Node
-	seed := j.options.seed
-	if err := one.makePlan(ctx, j.papers.recipe); err != nil {
-		return nil, err
-	}
-	j.options.seed, one.plan.Seed = seed, j.plan.Seed // peers are asked for the same words
-	s, err := one.settings(dryRunID, node)
+	s, taken, err := one.reserve(ctx, node)
 	if err != nil {
 		return nil, err
 	}
-	one.planObjects(s)
-	refused, err := one.guard(ctx, s)
-	if err := errors.Join(err, refusals(refused)); err != nil {
-		return nil, err
+	if taken != nil {
+		return nil, taken
 	}
-	return one.runOn(ctx, dir, node, false)
+	return one.runOn(ctx, dir, s, node, false)
 }
 
 // takeEpisodes takes in what is compared of a node's run.
 func takeEpisodes(side *judge.FleetSide, dir string) error {
-	run, err := spec.ReadRun(os.DirFS(dir))
+	run, err := spec.ReadRun(runFiles(dir))
 	if err != nil {
 		return badRecord(dir, err)
 	}
@@ -133,6 +149,10 @@ func fleetText(f *spec.FleetVerdict, dir string, paint layout.Palette) []byte {
 	}
 	t.Table([]layout.Column{{}, {Paint: func(cell string) func(string) string { return paint.State(spec.State(cell)) }}, {},
 		{Head: "tokens/s a GPU"}, {Head: "ttft p99"}, {Head: "stalls a minute"}}, rows)
+	if len(f.Checks) > 1 {
+		t.Title("Checks")
+		t.Write(report.ChecksText(f.Checks, paint))
+	}
 	if len(f.Passed) > 0 {
 		t.Title("Not validated")
 		rows = nil

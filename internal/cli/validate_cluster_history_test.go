@@ -187,18 +187,19 @@ func TestARunThatGoesOnIsNotInTheHistoryYet(t *testing.T) {
 	}
 }
 
-// That nothing is free is a verdict as any other: it is a line, and no error.
+// That no GPU is free is a verdict as any other: a line of the history, which names who
+// holds them.
 func TestNothingFreeIsALineOfTheHistory(t *testing.T) {
 	for node, target := range map[string]string{"": "cluster:prod/", "gpu-0": "cluster:prod/gpu-0"} {
 		path := filepath.Join(t.TempDir(), "history.jsonl")
 		j, said := clusterJob(t, path)
 		j.choice = &graph.Choice{Rejected: []graph.Rejected{{Node: "gpu-0", Full: true, GPUs: 2, Held: []kube.Holder{{Kind: "Pod", Namespace: "x", Name: "y", GPUs: 2}}}}}
 		v, err := j.nothingFree(t.Context(), filepath.Join(t.TempDir(), "run"), node, true)
-		if err != nil || v == nil || v.Verdict != spec.Skip {
+		if err != nil || v == nil || v.Verdict != spec.Fail || !strings.Contains(v.Reason, "x/y (2)") {
 			t.Fatalf("%+v, %v\n%s", v, err, said)
 		}
 		all := entriesIn(t, path)
-		if len(all) != 1 || all[0].Verdict != spec.Skip || all[0].Deployment.Target != target || time.Since(all[0].Time()) > time.Hour {
+		if len(all) != 1 || all[0].Verdict != spec.Fail || all[0].Deployment.Target != target || time.Since(all[0].Time()) > time.Hour {
 			t.Errorf("%+v", all)
 		}
 	}

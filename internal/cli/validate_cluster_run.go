@@ -16,6 +16,7 @@ import (
 	"aicr/internal/judge"
 	"aicr/internal/kube"
 	"aicr/internal/load"
+	"aicr/internal/redact"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 	"aicr/recipes"
@@ -31,36 +32,34 @@ func (j *validateJob) onCluster(ctx context.Context) error {
 	j.app.warnOfReports(j.reports)
 	switch {
 	case len(j.refused) > 0:
-		var why []string
-		for _, r := range j.refused {
-			why = append(why, r.Text)
-		}
-		return errors.Join(j.notBegun(spec.Fail, why), refusals(j.refused))
-	case len(j.skipped) > 0:
-		return j.notBegun(spec.Skip, j.skipped)
+		return errors.Join(j.notBegun(), refusals(j.refused))
+	case !loads(j.plan):
+		return j.notBegun()
 	case len(j.choice.Nodes) == 0:
 		_, err := j.nothingFree(ctx, dir, j.options.on.wish.Node, true)
 		return err
 	case j.options.on.wish.Nodes != 0:
 		return j.fleetOfNodes(ctx, dir)
 	}
-	_, err := j.runOn(ctx, dir, j.choice.Nodes[0], true)
-	return err
+	return j.onNode(ctx, dir)
 }
 
-// notBegun tells the verdict on a cluster that a look at it decides: nothing is deployed,
-// and there is no record.
-func (j *validateJob) notBegun(state spec.State, why []string) error {
-	v := &spec.Verdict{Schema: spec.VerdictSchema, Verdict: state, Reason: strings.Join(why, "; "), Profile: j.plan.Profile,
-		Ledgers: []spec.Ledger{}, Expectations: []spec.Expected{}, Findings: []spec.Finding{}}
+// notBegun tells the verdict on a cluster that the plan and a look at it decide: nothing is
+// deployed, and there is no record.
+func (j *validateJob) notBegun() error {
+	v := judge.Conclude(j.plan, nil, 0)
 	r := &spec.Report{Run: j.runDocument(j.app.newRunID(), j.app.env.Now(), ""), Plan: j.plan, Verdict: v}
 	r.Run.End = r.Run.Start
 	return errors.Join(j.app.printReport(r, j.options.format, j.reports), j.app.writeReports(r, j.reports), endOf(v, j.options.failOn))
 }
 
 // nothingFree judges a cluster that has no free GPU, or the node of it that was asked for:
-// who holds them is what there is to tell.
+// who holds them is what there is to tell. Where runs of this program hold some, there is
+// nothing to judge.
 func (j *validateJob) nothingFree(ctx context.Context, dir, node string, alone bool) (*spec.Verdict, error) {
+	if byRuns := j.choice.OfRuns(); len(byRuns) > 0 {
+		return j.taken(alone, besidesNode(byRuns, "")...)
+	}
 	a := j.app
 	begun := a.env.Now()
 	book, err := a.openBook(dir, j.runDocument(a.newRunID(), begun, node), j.plan, nil)
@@ -92,15 +91,10 @@ func (j *validateJob) runDocument(id string, begun time.Time, node string) spec.
 		Target: target, Start: begun.UTC().Format(time.RFC3339Nano)}
 }
 
-// runOn is one run on one node, from its first object to its last.
-func (j *validateJob) runOn(ctx context.Context, dir string, node graph.Chosen, alone bool) (*spec.Verdict, error) {
+// runOn is one run on one node, which is reserved for it, from its first object to its last.
+func (j *validateJob) runOn(ctx context.Context, dir string, s *graph.Settings, node graph.Chosen, alone bool) (*spec.Verdict, error) {
 	a := j.app
-	begun := a.env.Now()
-	id := a.newRunID()
-	s, err := j.settings(id, node)
-	if err != nil {
-		return nil, err
-	}
+	begun, id := a.env.Now(), s.Run
 	run := j.runDocument(id, begun, node.Node)
 	free := node.Workers
 	events := []spec.Event{{Kind: spec.EventGPUs, Source: node.Node, Want: &node.GPUs, Have: &free, Text: heldText(node.Held)}}
@@ -110,6 +104,7 @@ func (j *validateJob) runOn(ctx context.Context, dir string, node graph.Chosen, 
 	j.plan.Prior, j.plan.PriorMinutes = j.past.prior(j.toBe(run, events, node), begun)
 	book, err := a.openBook(dir, run, j.plan, events)
 	if err != nil {
+		graph.Release(context.WithoutCancel(ctx), j.cluster, s)
 		return nil, err
 	}
 	a.say("run %s on node %s: %s, asked for by %s", id, node.Node, layout.Plural(node.Workers, "GPU"), node.By)
@@ -158,10 +153,11 @@ func (j *validateJob) lead(ctx context.Context, book *clusterBook, kept *graph.K
 	defer func() { view.close() }()
 	word, _ := a.env.LookupEnv(spec.KnobToken)
 	token := graph.Secret(word)
-	book.mask = graph.NewMask(token)
+	book.mask = redact.NewMask(string(token))
 	r := &graph.Run{API: j.cluster, Kept: kept, Secret: token, Book: book, Now: a.env.Now, Hear: view.hear,
-		Told:  graph.Told{Say: func(text string) { a.say("%s", text) }, Waiting: func(text string) { view.Waiting(text) }},
-		Begun: func() { a.leave(kept, j.cleanCommand(kept)) }, Attach: j.attachCommand(kept)}
+		Told:   graph.Told{Say: func(text string) { a.say("%s", text) }, Waiting: func(text string) { view.Waiting(text) }},
+		Ledger: j.cluster.GPUs,
+		Begun:  func() { a.leave(kept, j.cleanCommand(kept)) }, Attach: j.attachCommand(kept)}
 	var verdict error
 	r.Judged = func(end *graph.End) {
 		view.close()
@@ -268,7 +264,8 @@ func (j *validateJob) tellVerdict(ctx context.Context, book *clusterBook, end *g
 		trend, lost = j.past.add(judge.NewHistoryEntry(run, book.deployment(j.plan.Point.Workers), j.plan, end.Verdict))
 	}
 	if !alone {
-		a.say("%s  %s: %s", run.Target.Node, end.Verdict.Verdict, end.Verdict.Reason)
+		own := ofInference(end.Verdict)
+		a.say("%s  %s: %s", run.Target.Node, own.Verdict, own.Reason)
 		if trend != nil {
 			for _, line := range trend.Lines {
 				a.say("%s  history: %s", run.Target.Node, line)
@@ -413,7 +410,7 @@ var ofAttach = []string{"namespace", "namespaced", "no-cleanup", "image", "image
 func (a *app) attach(ctx context.Context, o *validateOptions) error {
 	j := &validateJob{app: a, options: o, papers: &papers{}}
 	var wrong []error
-	for _, flag := range append([]string{"url", "sim", "recipe", "snapshot", "no-cluster", "profile", "dry-run"}, onlyCluster...) {
+	for _, flag := range append([]string{"url", "sim", "recipe", "snapshot", "no-cluster", "profile", "dry-run", "phase", "check", skipCheckFlag, "fail-fast"}, onlyCluster...) {
 		if !slices.Contains(ofAttach, flag) && a.settings.of(flag).Source == FromFlag {
 			wrong = append(wrong, misuse("leave it out", "--attach goes on with a run as it was begun, and --%s is given", flag))
 		}
@@ -541,7 +538,7 @@ func attachedTo(word string) (dir, id string, err error) {
 	if graph.ValidRun(word) {
 		return "", word, nil
 	}
-	run, err := spec.ReadRun(os.DirFS(word))
+	run, err := spec.ReadRun(runFiles(word))
 	if err == nil && graph.ValidRun(run.Run.ID) {
 		return word, run.Run.ID, nil
 	}

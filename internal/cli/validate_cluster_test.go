@@ -203,7 +203,7 @@ func TestANodeWhoseTurnDoesNotComeIsToldAsOne(t *testing.T) {
 	var out strings.Builder
 	env := testEnv(nil)
 	env.Stdout = &out
-	j := &validateJob{app: newApp(env), options: &validateOptions{format: outputText, failOn: failOnInconclusive}, papers: &papers{},
+	j := &validateJob{app: newApp(env), options: &validateOptions{format: outputText, failOn: failOnInconclusive}, papers: &papers{}, plan: &spec.Plan{},
 		choice: &graph.Choice{Nodes: []graph.Chosen{{Node: "gpu-0", Workers: 2}, {Node: "gpu-1", Workers: 2}}}}
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	interrupt(errInterrupted)
@@ -272,8 +272,8 @@ func TestASkipOnAClusterIsToldOnceAndReported(t *testing.T) {
 	if err := os.WriteFile(recipe, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	stdout, stderr, code := w.aicr("validate", "--recipe", recipe, "-q", "--report", "junit="+junit)
-	if want := "SKIP  inference-perf does not run: the recipe wants neither inference-throughput nor inference-ttft-p99, and has no reference\n"; code != 0 || stdout != want {
+	stdout, stderr, code := w.aicr("validate", "--recipe", recipe, "--check", "inference-perf", "-q", "--report", "junit="+junit)
+	if want := "SKIP  inference-perf: the recipe wants neither inference-throughput nor inference-ttft-p99, and has no reference\n"; code != 0 || stdout != want {
 		t.Errorf("code %d, %q, want %q: %s", code, stdout, want, stderr)
 	}
 	written, err := os.ReadFile(junit)
@@ -324,8 +324,8 @@ func TestAPlanSaysWhatWasAskedForIt(t *testing.T) {
 		"nothing was contacted or loaded":                                          {Inputs: map[string]spec.Input{"node": {Value: "a", From: "flag"}}},
 		"on node a; the cluster was asked, and nothing was made or loaded":         {Inputs: in("a")},
 		"the cluster was asked, and nothing was made or loaded":                    {Inputs: map[string]spec.Input{"workers": {Value: "2", From: fromCluster}}},
-		"no GPU is free, so that a run now would be SKIP; the cluster was asked, ": {Inputs: in(noNode)},
-		"no GPU is free, so that a run now would be FAIL; the cluster was asked, ": {Inputs: in(noNode), NoFreeGPUs: spec.NoFreeGPUsFail},
+		"no GPU is free, so that a run now would be FAIL; the cluster was asked, ": {Inputs: in(noNode)},
+		"no GPU is free, so that a run now would be SKIP; the cluster was asked, ": {Inputs: in(noNode), NoFreeGPUs: spec.NoFreeGPUsSkip},
 	} {
 		if got := untouched(&p); !strings.HasPrefix(got, want) {
 			t.Errorf("got  %s\nwant %s", got, want)

@@ -50,7 +50,7 @@ func endIn(s spec.State, noted bool, failOn string) error {
 		if failOn == failOnFail {
 			code = Passed
 		}
-	case spec.Invalid, spec.NotJudged:
+	case spec.Invalid, spec.NotJudged, spec.NotRun:
 	}
 	if code == Passed || failOn == failOnNever {
 		return nil

@@ -16,6 +16,7 @@ import (
 	"aicr/internal/checks/graph"
 	"aicr/internal/load"
 	"aicr/internal/load/workload"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -37,6 +38,7 @@ type validateOptions struct {
 	noCluster bool
 	phases    []string
 	skip      []string
+	only      []string
 	failFast  bool
 	profile   string
 	stability string
@@ -113,6 +115,7 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 		f.StringVarP(&o.snapshot, "snapshot", "s", "", "`FILE` with what was found on the cluster; what the recipe wants of it is held against that first (default on a cluster: taken now)")
 		f.BoolVar(&o.noCluster, "no-cluster", false, "say what can be said of --recipe and --snapshot on paper, and contact nothing")
 		f.StringArrayVar(&o.phases, "phase", nil, "`PHASE` to look at: deployment, conformance, performance, or all; may be given again (default: all)")
+		f.StringArrayVar(&o.only, "check", nil, "run only the check `NAME`, of those that the recipe declares; may be given again (default: all of them)")
 		f.StringArrayVar(&o.skip, "skip-check", nil, "leave the check `NAME` out; may be given again")
 		f.BoolVar(&o.failFast, "fail-fast", false, "skip the phases after one that did not hold")
 	})
@@ -253,7 +256,7 @@ func (j *validateJob) checkTarget() (wrong []error) {
 			bad("leave it out: the scenario says what the fleet is", "--%s is for --url, not for --sim", flag)
 		}
 	}
-	s, err := readScenario(o.sim)
+	s, err := readScenario(a.ended, o.sim)
 	if err != nil {
 		return append(wrong, err)
 	}
@@ -316,13 +319,12 @@ func (j *validateJob) makePlan(ctx context.Context, recipe *recipeFile) error {
 	if j.plan, err = p.plan(o.profile, stability, point, o.seed); err != nil {
 		return err
 	}
-	j.origin = spec.Target{URL: withoutQuery(o.url), Model: o.model}
+	j.origin = spec.Target{URL: redact.URL(o.url), Model: o.model}
 	if j.named != nil {
 		j.origin = spec.Target{Scenario: j.named.Metadata.Name, Seed: o.seed, Simulated: true}
 	}
 	if j.cluster != nil {
 		j.origin = spec.Target{Model: o.model, Context: j.cluster.Context}
-		j.plan.NoFreeGPUs = verdict.NoFreeGPUs
 	}
 	j.papers.complete(j.plan, o, p)
 	return p.refer(ctx, j.plan)

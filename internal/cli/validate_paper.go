@@ -40,7 +40,7 @@ func (o *validateOptions) readPapers(ctx context.Context, a *app, sound bool) (*
 			wrong = append(wrong, err)
 		}
 	}
-	p := &papers{options: checks.PreflightOptions{Phases: o.phases, Skip: o.skip, SkipPlaces: a.settings.of(skipCheckFlag).Places, FailFast: o.failFast}}
+	p := &papers{options: checks.PreflightOptions{Phases: o.phases, Skip: o.skip, SkipPlaces: a.settings.of(skipCheckFlag).Places, Only: o.only, FailFast: o.failFast}}
 	for _, phase := range o.phases {
 		also(chosen("phase", phase, append(spec.Phases(), spec.AllPhases)))
 	}
@@ -57,7 +57,7 @@ func (o *validateOptions) readPapers(ctx context.Context, a *app, sound bool) (*
 	also(err)
 	onCluster := strings.HasPrefix(o.snapshot, configMapScheme)
 	if o.snapshot != "" && (!onCluster || o.noCluster || o.dryRun) {
-		p.snapshot, err = readSnapshot(o.snapshot)
+		p.snapshot, err = a.readSnapshot(o.snapshot)
 		also(err)
 	}
 	var bad []error
@@ -67,8 +67,11 @@ func (o *validateOptions) readPapers(ctx context.Context, a *app, sound bool) (*
 	if p.recipe != nil {
 		asks = p.recipe.Recipe
 	}
-	for _, m := range checks.Names(asks, p.library.Catalog, p.options) {
+	for _, m := range checks.Names(asks, p.library.Catalog, o.namedChecks(p.options)) {
 		also(misuse(m.Hint, "%w", m))
+	}
+	if nothing := checks.Nothing(asks, p.options); nothing != nil && o.onCluster() && p.recipe != nil && len(wrong) == 0 {
+		also(misuse(nothing.Hint, "%s: %w", p.recipe.path, nothing))
 	}
 	if p.snapshot == nil && onCluster && len(wrong) == 0 && sound {
 		p.snapshot, err = a.readSnapshotOf(ctx, o.snapshot, o.on.cluster)
@@ -163,15 +166,30 @@ func unready(all []spec.Held) (wrong []error) {
 	return wrong
 }
 
+// namedChecks are the options whose names are looked up in the recipe. An endpoint is
+// loaded for inference-perf, whether the recipe declares it or not.
+func (o *validateOptions) namedChecks(all checks.PreflightOptions) checks.PreflightOptions {
+	if !o.noCluster && !o.onCluster() {
+		all.Only = slices.DeleteFunc(slices.Clone(all.Only), func(name string) bool { return name == spec.InferencePerf })
+	}
+	return all
+}
+
 // forEndpoint says what is asked of the documents that a run which loads an endpoint
 // cannot do.
 func (p *papers) forEndpoint(o *validateOptions) (wrong []error) {
+	if o.onCluster() {
+		return nil
+	}
 	if n := len(p.options.Phases); n > 0 && !slices.Contains(p.options.Phases, spec.PhasePerformance) {
 		wrong = append(wrong, misuse("ask for --phase performance, or look at --recipe and --snapshot with --no-cluster",
 			"--phase: an endpoint is loaded, which is of the phase %s alone", spec.PhasePerformance))
 	}
 	if slices.Contains(o.skip, spec.InferencePerf) {
 		wrong = append(wrong, misuse("leave it out", "--skip-check: %s is what the target is loaded for", spec.InferencePerf))
+	}
+	if len(o.only) > 0 && !slices.Contains(o.only, spec.InferencePerf) {
+		wrong = append(wrong, misuse("add --check "+spec.InferencePerf, "--check: %s is what the target is loaded for", spec.InferencePerf))
 	}
 	return wrong
 }
@@ -262,11 +280,11 @@ func (p *papers) unused(a *app) []spec.Unused {
 	return all
 }
 
-// onlyInference says of the other checks that they are not carried out on a cluster.
-func onlyInference(all []spec.PlannedCheck) {
+// onlyPlanned says of the checks of a plan for a cluster that --no-cluster runs none.
+func onlyPlanned(all []spec.PlannedCheck) {
 	for i := range all {
-		if c := &all[i]; c.Runs && c.Name != spec.InferencePerf {
-			c.Runs, c.Why = false, "this program has it on paper alone: see --no-cluster"
+		if all[i].Runs {
+			all[i].Run(spec.Because(spec.CheckOnCluster))
 		}
 	}
 }
@@ -281,19 +299,12 @@ func (p *papers) complete(plan *spec.Plan, o *validateOptions, by *planner) {
 	case p.recipe == nil:
 	case o.noCluster || o.onCluster():
 		plan.Checks = checks.PlannedChecks(p.recipe.Recipe, p.snapshot, p.library.Catalog, p.options)
-		if o.onCluster() {
-			onlyInference(plan.Checks)
+		if o.noCluster {
+			onlyPlanned(plan.Checks)
 		}
 		by.noteKnobs()
 		if !loads(plan) {
 			plan.Half, plan.Cost = nil, spec.Cost{}
-		}
-		for _, c := range plan.Checks {
-			if c.Runs && c.Name != spec.InferencePerf {
-				plan.Cost.WorstS += c.TimeoutS
-			}
-		}
-		if !loads(plan) {
 			return
 		}
 		plan.Creates = checks.ClusterCreates(p.recipe.Recipe, p.snapshot, p.knobs, p.images)
@@ -304,6 +315,6 @@ func (p *papers) complete(plan *spec.Plan, o *validateOptions, by *planner) {
 			}
 		}
 	default:
-		plan.Checks = checks.EndpointChecks(p.recipe.Recipe, p.library.Catalog)
+		plan.Checks = checks.EndpointChecks(p.recipe.Recipe, p.library.Catalog, p.options)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,8 @@ import (
 	"time"
 
 	"aicr/internal/checks"
+	"aicr/internal/judge"
 	"aicr/internal/spec"
-	"aicr/internal/stats"
 )
 
 // planner makes a plan of the flags, the recipe, the variables, the scenario, the
@@ -53,11 +54,7 @@ func (p *planner) said(flag string) bool {
 	if set.Source == "" || set.Source == FromDefault {
 		return false
 	}
-	value := set.Value
-	if isURL(value) {
-		value = withoutQuery(value)
-	}
-	p.note(flag, value, string(set.Source), set.Place)
+	p.note(flag, shownValue(flag, set.Value), string(set.Source), set.Place)
 	return true
 }
 
@@ -261,10 +258,11 @@ func (p *planner) thresholds(profile string, point spec.OperatingPoint) spec.Thr
 func (p *planner) plan(profile, stability string, point spec.OperatingPoint, seed uint64) (*spec.Plan, error) {
 	plan := &spec.Plan{Schema: spec.PlanSchema, Profile: profile, Point: point, Stability: stability, Seed: seed,
 		Thresholds: p.thresholds(profile, point), Inputs: p.inputs, Constraints: []spec.Constraint{}}
-	if p.named != nil {
-		plan.Scenario = p.named.Scenario
+	if p.named != nil { // a simulated fleet is nobody's cluster: its GPUs may be taken
+		plan.Scenario, plan.NoFreeGPUs = p.named.Scenario, spec.NoFreeGPUsSkip
 	}
 	if p.recipe != nil {
+		plan.NoFreeGPUs = cmp.Or(p.recipe.Verdict().NoFreeGPUs, spec.NoFreeGPUsFail)
 		plan.Constraints = append(plan.Constraints, p.recipe.Figures(max(1, point.Workers))...)
 	}
 	if profile == spec.ProfileClassic {
@@ -329,9 +327,7 @@ func costOf(p *spec.Plan) spec.Cost {
 	t := &p.Thresholds
 	expected := t.MinEpisodes
 	if p.Stability == spec.StabilityGate && p.Profile != spec.ProfileClassic {
-		low, _ := stats.SPRTBounds(t.AlphaRate, t.BetaRate)
-		minutes := stats.PoissonMinutes(0, t.RateOK, t.RateBad, low)
-		expected = max(expected, int(math.Ceil(minutes*60/t.EpisodeS-1e-9)))
+		expected = max(expected, int(math.Ceil(min(judge.HealthyMinutes(p)*60/t.EpisodeS-1e-9, float64(t.MaxEpisodes)))))
 	}
 	c := spec.Cost{ExpectedEpisodes: min(expected, t.MaxEpisodes), WorstEpisodes: t.MaxEpisodes + t.MaxRetries}
 	long, longest := p.Point.DurationS+gap, p.Point.DurationS+gap

@@ -86,7 +86,7 @@ func (v *runView) Judged(number int, verdict *spec.Verdict, next *judge.Next) {
 	var tests []string
 	for _, w := range verdict.Tests {
 		if n := len(w.Values); n > 0 {
-			tests = append(tests, fmt.Sprintf("%s %s", w.Ledger, report.Signed(w.Values[n-1])))
+			tests = append(tests, fmt.Sprintf("%s %s", report.WalkName(w), report.Signed(w.Values[n-1])))
 		}
 	}
 	if len(tests) > 0 {

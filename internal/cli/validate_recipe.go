@@ -48,6 +48,9 @@ func (p plainFiles) Open(name string) (fs.File, error) {
 	return p.folder.Open(name)
 }
 
+// runFiles are those of a run's folder.
+func runFiles(dir string) fs.FS { return plainFiles{os.DirFS(dir)} }
+
 // badFolder says what is wrong with the files of a folder.
 func badFolder(err error) error {
 	var wrong []error

@@ -73,7 +73,7 @@ const steadyThroughput = "throughput"
 
 // referenceOf is what the scenario says for its own operating point, else the
 // throughput of the same fleet without faults, without jitter and with a client that
-// is not the limit.
+// is not the limit: it is no mean of episodes that differ by chance, and has no N.
 func referenceOf(ctx context.Context, s *spec.Scenario, p spec.OperatingPoint) (*spec.ReferenceFigure, error) {
 	at := loaded(s, p)
 	if s.Reference.Throughput > 0 && at.Load == s.Load {
@@ -91,7 +91,7 @@ func referenceOf(ctx context.Context, s *spec.Scenario, p spec.OperatingPoint) (
 	v := judge.Judge(&spec.Plan{Profile: spec.ProfileStandard, Point: p, Thresholds: t}, nil, e)
 	for _, f := range v.Figures {
 		if f.Name == steadyThroughput && f.Value != nil {
-			return &spec.ReferenceFigure{Throughput: *f.Value, N: 1, From: "the same fleet with nothing wrong, simulated"}, nil
+			return &spec.ReferenceFigure{Throughput: *f.Value, From: "the same fleet with nothing wrong, simulated"}, nil
 		}
 	}
 	return nil, unmeasured("", "%s: the fleet serves nothing even without faults", s.Metadata.Name)

@@ -9,7 +9,7 @@ import (
 // A longer wave leaves more of the recycled prompts in the caches.
 func TestALongerWaveIsSentToASimulatedFleetToo(t *testing.T) {
 	cached := func(each int) (tokens int64) {
-		s, err := readScenario("small")
+		s, err := readScenario(nil, "small")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,6 +56,9 @@ func wrongTarget(err error) error {
 	if w, ok := errors.AsType[*checks.WrongTarget](err); ok {
 		return misuse(w.Hint, "%s", w.Text)
 	}
+	if limit, ok := errors.AsType[*load.DescriptorLimit](err); ok {
+		return misuse(limit.Hint(), "%w", limit)
+	}
 	if errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) {
 		return err
 	}

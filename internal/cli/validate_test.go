@@ -101,7 +101,7 @@ func (d doomed) Write(p []byte) (int, error) {
 // validateUntilKilled does what such a program is for.
 func validateUntilKilled(t *testing.T, told string) {
 	point, dir, _ := strings.Cut(told, "@")
-	s, err := readScenario("small")
+	s, err := readScenario(nil, "small")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestARecordThatCannotBeKeptIsTold(t *testing.T) {
 	env := testEnv(nil)
 	env.Stdout, env.Stderr = &out, &said
 	a := newApp(env)
-	s, err := readScenario("small")
+	s, err := readScenario(nil, "small")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestARecordThatCannotBeKeptIsTold(t *testing.T) {
 	err = j.carryOut(t.Context(), dir, &reached{Target: unkeepable{fleet}, begun: simulatedEpoch(), close: func() {},
 		end: simulatedEpoch}, view)
 	all := problems(err, Failed, "")
-	if worst(all) != Unmeasured || len(all) != 1 || !strings.Contains(all[0].Error(), "episode.json: json: unsupported value: NaN") {
+	if worst(all) != Unmeasured || len(all) != 1 || !strings.Contains(all[0].Error(), "episode.json: loaded_s is NaN, which cannot be written as JSON") {
 		t.Errorf("error %v", err)
 	}
 	if got := out.String(); !strings.HasPrefix(got, "INCONCLUSIVE  ") || !strings.Contains(got, "\n  2 episodes, ") {
@@ -488,7 +488,7 @@ faults:
 // TestHalfTheLoadIsOfTheFirstEpisodesFleet: what differs between the look at half
 // the load and the first episode is the load alone.
 func TestHalfTheLoadIsOfTheFirstEpisodesFleet(t *testing.T) {
-	s, err := readScenario("small")
+	s, err := readScenario(nil, "small")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"aicr/internal/judge"
+	"aicr/internal/report"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
@@ -38,9 +40,7 @@ func planText(p *spec.Plan, paint layout.Palette) []byte {
 	if loads(p) {
 		tellLoad(t, p)
 	} else {
-		t.Line(0, paint.Bold("PLAN")+"  ", "checks on a cluster, and no load, since "+spec.InferencePerf+" does not run; "+strings.TrimSuffix(untouched(p), " or loaded"))
-		t.Blank()
-		t.Line(2, "at worst   ", wholeTime(p.Cost.WorstS)+", as long as the checks may take that run")
+		t.Line(0, paint.Bold("PLAN")+"  ", "no check runs, and nothing is loaded; "+strings.TrimSuffix(untouched(p), " or loaded"))
 	}
 	if len(p.Readiness) > 0 {
 		tellReadiness(t, p.Readiness)
@@ -48,6 +48,7 @@ func planText(p *spec.Plan, paint layout.Palette) []byte {
 	if len(p.Checks) > 0 {
 		tellChecks(t, p)
 	}
+	tellNodes(t, p)
 	tellCreates(t, p)
 	t.Title("Inputs")
 	t.Table(make([]layout.Column, 3), inputRows(p.Inputs))
@@ -78,7 +79,7 @@ func tellLoad(t *layout.Page, p *spec.Plan) {
 		wholeTime(p.Cost.ExpectedS), layout.Number(p.Cost.ExpectedGPUMinutes)))
 	before := "until each worker answers comes before"
 	if len(p.Creates) > 0 {
-		before = "what is made on the cluster, and the other checks, may take their longest"
+		before = "what is made on the cluster may take its longest"
 	}
 	row("at worst", fmt.Sprintf("%s, %s, %s GPU-minutes; %s", layout.Plural(p.Cost.WorstEpisodes, "episode"),
 		wholeTime(p.Cost.WorstS), layout.Number(p.Cost.WorstGPUMinutes), before))
@@ -97,11 +98,15 @@ func untouched(p *spec.Plan) string {
 	node := p.Inputs["node"]
 	switch {
 	case node.From == fromCluster && node.Value == noNode:
-		now := spec.Skip
-		if p.NoFreeGPUs == spec.NoFreeGPUsFail {
-			now = spec.Fail
+		now := spec.Fail
+		if p.NoFreeGPUs == spec.NoFreeGPUsSkip {
+			now = spec.Skip
 		}
 		return fmt.Sprintf("no GPU is free, so that a run now would be %s; %s", now, asked)
+	case node.From == fromCluster && node.Value == noNodeByRuns:
+		return fmt.Sprintf("other runs have the GPUs, so that a run now would be %s; %s", spec.Inconclusive, asked)
+	case len(p.Nodes) > 0:
+		return fmt.Sprintf("on %s, one after the other; %s", layout.Plural(len(p.Nodes), "node"), asked)
 	case node.From == fromCluster:
 		return "on node " + node.Value + "; " + asked
 	}
@@ -111,6 +116,34 @@ func untouched(p *spec.Plan) string {
 		}
 	}
 	return "nothing was contacted or loaded"
+}
+
+// tellNodes lists the turns of a fleet's nodes, and what each costs; the plan above them is
+// that of the first.
+func tellNodes(t *layout.Page, p *spec.Plan) {
+	if len(p.Nodes) == 0 {
+		return
+	}
+	t.Title("Nodes, one after the other; what is above is of the first")
+	var rows []layout.Row
+	var all spec.Cost
+	workers := 0
+	row := func(name string, workers int, by string, c spec.Cost) layout.Row {
+		return layout.Row{Cells: []string{name, layout.Plural(workers, "worker"), by, wholeTime(c.ExpectedS), wholeTime(c.WorstS),
+			layout.Number(c.ExpectedGPUMinutes), layout.Number(c.WorstGPUMinutes)}}
+	}
+	for _, n := range p.Nodes {
+		rows = append(rows, row(n.Node, n.Workers, n.By, n.Cost))
+		workers += n.Workers
+		all.ExpectedS += n.Cost.ExpectedS
+		all.WorstS += n.Cost.WorstS
+		all.ExpectedGPUMinutes += n.Cost.ExpectedGPUMinutes
+		all.WorstGPUMinutes += n.Cost.WorstGPUMinutes
+	}
+	if len(p.Nodes) > 1 {
+		rows = append(rows, row("all", workers, "", all))
+	}
+	t.Table([]layout.Column{{}, {}, {}, {Head: "when healthy"}, {Head: "at worst"}, {Head: "GPU-minutes"}, {Head: "at worst"}}, rows)
 }
 
 // tellCreates lists what is made on the cluster, and what becomes of it.
@@ -162,10 +195,12 @@ func tellChecks(t *layout.Page, p *spec.Plan) {
 	var unasked []string
 	for _, c := range p.Checks {
 		switch {
+		case c.Runs && c.Reason.Code == spec.CheckOnCluster:
+			rows = append(rows, layout.Row{Cells: []string{c.Phase, c.Name, "would run", c.Why}})
 		case c.Runs:
 			rows = append(rows, layout.Row{Cells: []string{c.Phase, c.Name, "runs", c.Why}})
-		case c.From != "":
-			rows = append(rows, layout.Row{Cells: []string{c.Phase, c.Name, "does not run", c.Why}})
+		case c.IsDeclared():
+			rows = append(rows, layout.Row{Cells: []string{c.Phase, c.Name, string(c.Verdict), c.Why}})
 		default:
 			unasked = append(unasked, c.Name)
 		}
@@ -174,6 +209,21 @@ func tellChecks(t *layout.Page, p *spec.Plan) {
 	if len(unasked) > 0 && len(p.Creates) > 0 { // of an endpoint they say nothing
 		t.Line(2, "", "the recipe does not ask for "+strings.Join(unasked, ", "))
 	}
+	if best := bestEnd(p); best != nil {
+		t.Line(2, "", fmt.Sprintf("a run of this plan is %s at best, by the checks above; %s", best.Verdict, report.ChooseChecks))
+	}
+}
+
+// bestEnd is what a run of the plan comes to where inference-perf passes; nil: a PASS.
+func bestEnd(p *spec.Plan) *spec.Verdict {
+	own := &spec.Verdict{Verdict: spec.Pass}
+	if !loads(p) {
+		own = nil
+	}
+	if v := judge.Conclude(p, own, 0); v != nil && v.Verdict != spec.Pass {
+		return v
+	}
+	return nil
 }
 
 func wholeTime(s float64) string {

@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"aicr/internal/redact"
 )
 
 func newVersion(a *app) *cobra.Command {
@@ -39,7 +41,7 @@ func newVersion(a *app) *cobra.Command {
 
 // printJSON writes a product as indented JSON.
 func (a *app) printJSON(product any) error {
-	e := json.NewEncoder(a.env.Stdout)
+	e := json.NewEncoder(redact.JSONWriter(a.env.Stdout))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(product)

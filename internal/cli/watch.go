@@ -11,6 +11,7 @@ import (
 
 	"aicr/internal/judge"
 	"aicr/internal/observe"
+	"aicr/internal/redact"
 )
 
 type watchOptions struct {
@@ -55,10 +56,10 @@ exporter does not have is "not measured": neither is shown as zero.
 On a terminal the table is redrawn in place. Elsewhere a line is said every few
 seconds and whenever something begins or ends. It goes on until --duration is over
 or it is interrupted; then what was seen is summed up, and the first word is OFF,
-UNKNOWN (a source did not tell), NOTE or QUIET.
+UNKNOWN (a source did not tell), NOTE, QUIET or NOT MEASURED (nothing was read).
 
-Exit codes: 0 observed, whatever was off; 2 bad usage; 3 no source ever answered,
-or what was seen could not be written; 130 interrupted.`,
+Exit codes: 0 observed, whatever was off; 2 bad usage; 3 nothing was read of any
+source, or what was seen could not be written; 130 interrupted.`,
 		Example: `  aicr watch --url http://127.0.0.1:8000 --worker-metrics http://127.0.0.1:9200
   aicr watch --worker-metrics workers.txt --gpu-metrics http://dcgm:9400 --node-metrics http://node:9100
   aicr watch --worker-metrics http://127.0.0.1:9090 --gpu local --node-metrics local --record incident
@@ -101,14 +102,14 @@ func (a *app) observe(ctx context.Context, o *watchOptions) error {
 	defer job.client.Close()
 	job.settleURL(ctx)
 	if len(job.sources()) == 0 && len(job.files) == 0 {
-		return misuse("name pages with --worker-metrics and --frontend-metrics", "%s has no metrics page, so that there is nothing to watch", withoutQuery(o.url))
+		return misuse("name pages with --worker-metrics and --frontend-metrics", "%s has no metrics page, so that there is nothing to watch", redact.URL(o.url))
 	}
 	clock := observe.StartClock()
 	rec, err := a.openWatch(o, clock.Start())
 	if err != nil {
 		return err
 	}
-	seen := &sightings{live: judge.NewLive(time.Duration(o.interval)), tally: judge.NewTally(), record: rec, clock: clock, off: map[string]*sighting{}}
+	seen := &sightings{secrets: &a.secrets, live: judge.NewLive(time.Duration(o.interval)), tally: judge.NewTally(), record: rec, clock: clock, off: map[string]*sighting{}}
 	// Interrupted or not, what is under way is ended by this function, after the
 	// last look.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -131,16 +132,17 @@ func (a *app) observe(ctx context.Context, o *watchOptions) error {
 	seen.end(now)
 	lost := rec.close(a.env.Now())
 	unread := seen.stream.end()
+	read, nothing := seen.readOf(job.sources(), job.logs)
 	if o.format == outputText {
-		a.printWatch(seen, picture, o)
+		a.printWatch(seen, picture, o, read, nothing)
 	}
 	switch {
 	case lost != nil:
-		return unmeasured("free some space, or name another place with --record", "writing the record: %w", lost)
+		return unmeasured(unwrittenHint(lost, "--record"), "writing the record: %w", lost)
 	case unread > 0:
 		return unmeasured("whoever reads standard output has to be as fast as the samples are", "%d lines were not read by anybody, and are lost", unread)
-	case seen.answered() == 0 && (len(o.logs) == 0 || len(seen.tally.Rows()) > 0): // a log that is quiet has nothing to say
-		return unmeasured("ask one of the pages with curl from here", "no source ever answered: %s", seen.reasons())
+	case !read:
+		return unmeasured("ask one of the pages with curl from here, or watch for longer with --duration", "nothing was read: %s", unreadTexts(nothing))
 	}
 	return nil
 }
@@ -209,13 +211,14 @@ type watchJob struct {
 	files   []*targetFile
 	asked   bool // for the frontend's page, rather than taken to be the endpoint's own
 
+	logs       map[string]*readBytes // of each log that is followed, by its name
 	stdinEnded chan struct{}
 }
 
 func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 	var wrong []error
 	bad := func(hint, format string, args ...any) { wrong = append(wrong, misuse(hint, format, args...)) }
-	j := &watchJob{app: a, options: o, asked: len(o.frontends) > 0, stdinEnded: make(chan struct{})}
+	j := &watchJob{app: a, options: o, asked: len(o.frontends) > 0, logs: map[string]*readBytes{}, stdinEnded: make(chan struct{})}
 	if o.url == "" && len(o.workers)+len(o.frontends)+len(o.gpus)+len(o.nodes)+len(o.logs) == 0 && o.gpu != local {
 		bad("name one, such as --url http://127.0.0.1:8000 or --worker-metrics http://127.0.0.1:9090", "there is nothing to watch")
 	}
@@ -253,7 +256,7 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 					bad("write it as http://HOST:PORT/metrics", "--%s: %w", list.flag, err)
 				}
 			} else if v != local || list.flag != "node-metrics" {
-				f := &targetFile{path: v, flag: list.flag}
+				f := &targetFile{path: v, flag: list.flag, secrets: &a.secrets, ended: a.ended}
 				j.files = append(j.files, f)
 				if _, err := f.read(); err != nil {
 					wrong = append(wrong, err)
@@ -274,6 +277,14 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 	}
 	config, token, more := a.access(o)
 	j.token = token
+	a.secrets.add(token)
+	for _, list := range [][]string{{o.url}, o.workers, o.frontends, o.gpus, o.nodes} {
+		for _, address := range list {
+			if isURL(address) {
+				a.secrets.add(redact.InURL(address)...)
+			}
+		}
+	}
 	wrong = append(wrong, more...)
 	transport := a.env.Network.transport()
 	transport.TLSClientConfig = config

@@ -10,14 +10,16 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"aicr/internal/observe"
+	"aicr/internal/redact"
 )
 
 // access reads what the sources' servers want to know, and what is wanted of them.
 func (a *app) access(o *watchOptions) (config *tls.Config, token string, wrong []error) {
-	config, err := tlsConfig(o.caFile, o.insecure)
+	config, err := tlsConfig(a.ended, o.caFile, o.insecure)
 	if err != nil {
 		wrong = append(wrong, err)
 	}
@@ -26,7 +28,7 @@ func (a *app) access(o *watchOptions) (config *tls.Config, token string, wrong [
 		return config, strings.TrimSpace(token), wrong
 	}
 	const hint = "write the bare token into the file that --metrics-token-file names"
-	text, err := os.ReadFile(o.tokenFile)
+	text, err := readWhole(a.ended, o.tokenFile, maxSecretFile)
 	switch token = strings.TrimSpace(string(text)); {
 	case err != nil:
 		wrong = append(wrong, misuse(hint, "reading the token: %w", err))
@@ -39,6 +41,8 @@ func (a *app) access(o *watchOptions) (config *tls.Config, token string, wrong [
 // targetFile is a list of pages that is read again when it changes.
 type targetFile struct {
 	path, flag string
+	secrets    *secrets // of the command: a page's URL may hold one
+	ended      <-chan struct{}
 	targets    []observe.Target
 	text       []byte
 	said       string
@@ -51,17 +55,12 @@ const maxTargetFile = 4 << 20
 // One that is wrong changes nothing.
 func (f *targetFile) read() (changed bool, err error) {
 	const hint = "it wants http://HOST:PORT/metrics, or a file with one a line, or with Prometheus' file_sd targets"
-	file, err := os.Open(f.path)
+	if f.text != nil && streamPath.MatchString(f.path) {
+		return false, nil // what a stream had to say it has said
+	}
+	text, err := readWhole(f.ended, f.path, maxTargetFile)
 	if err != nil {
 		return false, misuse(hint, "--%s: %w", f.flag, err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxTargetFile+1))
-	if err != nil {
-		return false, misuse(hint, "--%s: %w", f.flag, err)
-	}
-	if len(text) > maxTargetFile {
-		return false, misuse(hint, "--%s: %s is larger than %d MiB", f.flag, f.path, maxTargetFile>>20)
 	}
 	if f.text != nil && bytes.Equal(text, f.text) {
 		return false, nil
@@ -71,6 +70,9 @@ func (f *targetFile) read() (changed bool, err error) {
 		return false, misuse(hint, "--%s: %s: %w", f.flag, f.path, err)
 	}
 	f.text, f.targets = append([]byte{}, text...), targets
+	for _, t := range targets {
+		f.secrets.add(redact.InURL(t.URL)...)
+	}
 	return true, nil
 }
 
@@ -105,7 +107,7 @@ func withScheme(v string) string {
 
 // readable says why a file cannot be read, or nothing.
 func readable(path string) error {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer is not waited for
 	if err != nil {
 		return err
 	}
@@ -137,7 +139,18 @@ func (j *watchJob) localSources() []observe.Source {
 		if path == "-" {
 			name = "standard input"
 		}
-		all = append(all, observe.Log(open, name, observe.Labels{}))
+		if j.logs[name] == nil {
+			j.logs[name] = &readBytes{}
+		}
+		count := j.logs[name]
+		counted := func(ctx context.Context) (io.ReadCloser, error) {
+			from, err := open(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return count.of(from), nil
+		}
+		all = append(all, observe.Log(counted, name, observe.Labels{}))
 	}
 	return all
 }
@@ -227,7 +240,7 @@ type tail struct {
 }
 
 func openTail(ctx context.Context, path string) (io.ReadCloser, error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -39,7 +40,7 @@ func (a *app) openWatch(o *watchOptions, start time.Time) (*watchRecord, error) 
 		return nil, unwritten(err)
 	}
 	r.run = spec.Run{Schema: spec.RunSchema, ID: filepath.Base(r.dir), Version: a.env.Build.Version, Command: a.commandLine("watch"),
-		Target: spec.Target{URL: withoutQuery(o.url)}, Start: start.UTC().Format(time.RFC3339Nano)}
+		Target: spec.Target{URL: redact.URL(o.url)}, Start: start.UTC().Format(time.RFC3339Nano)}
 	if err := r.writeRun(); err != nil {
 		return nil, unwritten(err)
 	}
@@ -64,7 +65,10 @@ func (r *watchRecord) append(name string, v any) {
 	if w == nil || r.lost != nil {
 		return
 	}
-	_, r.lost = w.Write(jsonLine(v))
+	line, err := jsonLine(v)
+	if r.lost = err; err == nil {
+		_, r.lost = w.Write(line)
+	}
 	if name == "events.jsonl" && r.lost == nil {
 		r.lost = w.Flush()
 	}
@@ -99,14 +103,13 @@ func (r *watchRecord) close(end time.Time) error {
 	return r.lost
 }
 
-// jsonLine is a document on one line. What it holds is numbers and text, so that
-// it can always be written.
-func jsonLine(v any) []byte {
+// jsonLine is a document on one line.
+func jsonLine(v any) ([]byte, error) {
 	line, err := json.Marshal(v)
 	if err != nil {
-		panic(err)
+		return nil, notJSON(v, err)
 	}
-	return append(line, '\n')
+	return append(redact.JSON(line), '\n'), nil
 }
 
 // stream prints lines from a goroutine of its own, so that a reader who stops
@@ -139,8 +142,13 @@ func (s *stream) line(v any) {
 	if s == nil {
 		return
 	}
+	line, err := jsonLine(v)
+	if err != nil {
+		s.lost++
+		return
+	}
 	select {
-	case s.lines <- jsonLine(v):
+	case s.lines <- line:
 	default:
 		s.lost++
 	}

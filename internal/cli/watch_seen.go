@@ -11,13 +11,15 @@ import (
 
 	"aicr/internal/judge"
 	"aicr/internal/observe"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
 // sightings is what was seen so far. The observer tells it from one goroutine,
 // the screen is drawn from another.
 type sightings struct {
-	clock observe.Clock
+	clock   observe.Clock
+	secrets *secrets
 
 	out    sync.Mutex
 	record *watchRecord
@@ -52,6 +54,7 @@ type sighting struct {
 
 // Sample takes a sample.
 func (s *sightings) Sample(sample spec.Sample) {
+	sample.Gap = s.secrets.known().Text(sample.Gap)
 	s.mu.Lock()
 	s.live.Add(sample)
 	s.tally.Add(sample)
@@ -61,6 +64,7 @@ func (s *sightings) Sample(sample spec.Sample) {
 
 // Event takes what a log said.
 func (s *sightings) Event(e spec.Event) {
+	e.Text = s.secrets.known().Text(e.Text)
 	s.keep("events.jsonl", e)
 	at := time.Duration(e.T * float64(time.Second))
 	s.mu.Lock()
@@ -129,7 +133,7 @@ func (s *sightings) news(p judge.Picture, now time.Duration) []string {
 	lines := s.fresh
 	s.fresh = nil
 	s.mu.Unlock()
-	seen := map[string]bool{}
+	seen, plain := map[string]bool{}, plainWords(p)
 	for _, symptom := range p.Symptoms {
 		key := fmt.Sprint(symptom.Finding, symptom.Workers, symptom.GPUs, symptom.Nodes, symptom.Frontends)
 		seen[key] = true
@@ -140,11 +144,11 @@ func (s *sightings) news(p judge.Picture, now time.Duration) []string {
 			if s.past = append(s.past, at); len(s.past) > mostPast {
 				s.past = s.past[1:]
 			}
-			lines = append(lines, symptom.Finding+": "+plainWords(p, symptom.Words))
+			lines = append(lines, symptom.Finding+": "+plain(symptom.Words))
 			s.keepEvent(spec.EventSymptom, symptom, now, nil)
 		}
 		at.Symptom, at.last, at.missed = symptom, now, 0
-		at.plain = plainWords(p, symptom.Words)
+		at.plain = plain(symptom.Words)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.off)) {
 		at := s.off[key]
@@ -155,7 +159,7 @@ func (s *sightings) news(p judge.Picture, now time.Duration) []string {
 			at.over = true
 			delete(s.off, key)
 			lasted := (at.last - at.from).Seconds()
-			who := plainWords(p, strings.Join(slices.Concat(at.Workers, at.GPUs, at.Nodes, at.Frontends), ", "))
+			who := plain(strings.Join(slices.Concat(at.Workers, at.GPUs, at.Nodes, at.Frontends), ", "))
 			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s: over after %s  %s", at.Finding, shortTime(at.last-at.from), who)))
 			s.keepEvent(spec.EventSymptomOver, at.Symptom, now, &lasted)
 		}
@@ -181,14 +185,25 @@ func (s *sightings) keepEvent(kind string, symptom judge.Symptom, now time.Durat
 		Worker: strings.Join(symptom.Workers, ","), Source: strings.Join(slices.Concat(symptom.GPUs, symptom.Nodes, symptom.Frontends), ",")})
 }
 
-// plainWords puts where a worker is in place of a number of twenty digits.
-func plainWords(p judge.Picture, words string) string {
-	for _, w := range p.Workers {
+// plainWords puts where a worker is in place of a number of twenty digits, and shows no
+// name as anything else than text.
+func plainWords(p judge.Picture) func(words string) string {
+	var pairs []string
+	for _, w := range slices.Backward(slices.SortedFunc(slices.Values(p.Workers), byNameLength)) {
 		if shown := workerLabel(w.Name, w.Instance); shown != w.Name {
-			words = strings.ReplaceAll(words, w.Name, shown)
+			pairs = append(pairs, w.Name, shown)
 		}
 	}
-	return words
+	if pairs == nil {
+		return redact.Clean
+	}
+	labels := strings.NewReplacer(pairs...) // once for all words: a fleet has as many of both
+	return func(words string) string { return redact.Clean(labels.Replace(words)) }
+}
+
+// byNameLength puts the name that another begins with before that.
+func byNameLength(a, b judge.WorkerPicture) int {
+	return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 }
 
 func (s *sightings) answered() int {
@@ -199,20 +214,4 @@ func (s *sightings) answered() int {
 		n += r.Samples
 	}
 	return n
-}
-
-// reasons says why nothing answered.
-func (s *sightings) reasons() string {
-	var why []string
-	for _, r := range s.tally.Rows() {
-		if len(why) == 5 {
-			why = append(why, "…")
-			break
-		}
-		why = append(why, fmt.Sprintf("%s %s: %s", r.Source, r.Name, r.LastGap))
-	}
-	if len(why) == 0 {
-		return "there was no time for a question"
-	}
-	return strings.Join(why, "; ")
 }

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -435,4 +437,80 @@ func followsRotation(t *testing.T) {
 	time.Sleep(2 * tailEvery)
 	write(fresh, "four\n")
 	expect("four")
+}
+
+// A fleet is quiet when it was looked at. Nothing that was read is no quiet, whatever the
+// reason is.
+func TestNothingReadIsNotQuiet(t *testing.T) {
+	const fine = "http://127.0.0.1:40001"
+	list := filepath.Join(t.TempDir(), "none.txt")
+	silent := filepath.Join(t.TempDir(), "silent.log")
+	for path, text := range map[string]string{list: "# none yet\n", silent: "said before\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	huge := "vllm:num_requests_running 1.7e308\nvllm:num_requests_running{a=\"b\"} 1.7e308\nvllm:generation_tokens_total{a=\"b\"} NaN\n"
+	for _, tc := range []struct {
+		rule, page, stdin string
+		args              []string
+		code              int
+		first, also       string
+	}{
+		{"there was no time", idleWorker, "", []string{"--worker-metrics", fine, "--interval", "10", "--duration", "0.1"}, 3, "NOT MEASURED  nothing was read", "worker 127.0.0.1:40001: the watch ended before it was asked"},
+		{"a list of nothing", "", "", []string{"--worker-metrics", list, "--duration", "2"}, 3, "NOT MEASURED  nothing was read", "the files of pages list none"},
+		{"an empty log", "", "", []string{"--log", "-"}, 3, "NOT MEASURED  nothing was read", "log standard input: nothing was written to it"},
+		{"a log that says nothing more", "", "", []string{"--log", silent, "--duration", "2"}, 3, "NOT MEASURED  nothing was read", "silent.log: nothing was"},
+		{"values that are none", huge, "", []string{"--worker-metrics", fine, "--duration", "2"}, 3, "NOT MEASURED  nothing was read", "no value of it could be used"},
+		{"a page and a log that says nothing", idleWorker, "", []string{"--worker-metrics", fine, "--log", silent, "--duration", "3"}, 0, "UNKNOWN  nothing was seen off", "silent.log: nothing was"},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, network Network) {
+				if metricsPage(t, network, 200, tc.page) != fine {
+					t.Fatal("the page is served elsewhere")
+				}
+				code, out, said := watchOnce(t, network, tc.stdin, tc.args...)
+				if code != tc.code || !strings.HasPrefix(out, tc.first) || !strings.Contains(strings.Join(strings.Fields(out), " "), tc.also) {
+					t.Errorf("exit code %d, want %d; printed:\n%s\nsaid:\n%s", code, tc.code, out, said)
+				}
+				if tc.code != 0 && !strings.Contains(said, "nothing was read: ") {
+					t.Errorf("said:\n%s", said)
+				}
+			})
+		})
+	}
+}
+
+// A page at the end of what a number can be ends neither the watch nor its record.
+func TestNoPageMakesTheWatchPanic(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		dir := filepath.Join(t.TempDir(), "seen")
+		page := idleWorker + "vllm:time_to_first_token_seconds_count 1.7e308\nvllm:num_requests_waiting{a=\"b\"} 1.7e308\nvllm:num_requests_waiting{a=\"c\"} 1.7e308\n" +
+			"vllm:prompt_tokens_total 1.7e308\nvllm:prompt_tokens_total{a=\"c\"} 1.7e308\nvllm:inter_token_latency_seconds_count 1.7e308\n"
+		page = strings.Replace(page, "vllm:generation_tokens_total 5\n", "", 1)
+		code, out, said := watchOnce(t, network, "", "--worker-metrics", metricsPage(t, network, 200, page), "--duration", "3", "-o", "jsonl", "--record", dir)
+		if code != 0 || len(samplesIn(t, strings.NewReader(out))) < 10 || strings.Contains(said, "disk") {
+			t.Errorf("exit code %d\n%s\n%s", code, out, said)
+		}
+	})
+}
+
+// What cannot be written as JSON is named, and the disk is not blamed for it.
+func TestAValueThatIsNoneIsNamed(t *testing.T) {
+	sample := spec.Sample{Source: spec.SourceWorker, Name: "3", Worker: &spec.WorkerSample{Generated: new(math.Inf(1))}}
+	_, err := jsonLine(sample)
+	if err == nil || err.Error() != "worker.generated_tokens is +Inf, which cannot be written as JSON" {
+		t.Errorf("%v", err)
+	}
+	err = writeLines(io.Discard, []spec.Sample{{}, sample})
+	if err == nil || err.Error() != "line 2: worker.generated_tokens is +Inf, which cannot be written as JSON" {
+		t.Errorf("%v", err)
+	}
+	_, err = indentedJSON(map[string]any{"figures": []spec.Figure{{Value: new(math.NaN())}}})
+	if err == nil || !strings.HasPrefix(err.Error(), "figures[0].value is NaN") {
+		t.Errorf("%v", err)
+	}
+	if problem := unwritten(err); strings.Contains(fmt.Sprint(problems(problem, Unmeasured, "")[0].Hint), "space") {
+		t.Errorf("the hint is %q", problems(problem, Unmeasured, "")[0].Hint)
+	}
 }

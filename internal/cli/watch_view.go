@@ -28,7 +28,7 @@ type fleetView struct {
 // calm is what is said when nothing is off, which takes an answer to know.
 func (v *fleetView) calm() string {
 	if v.answered == 0 {
-		return "nobody has answered yet"
+		return "no source has answered yet"
 	}
 	return "nothing is off"
 }
@@ -150,6 +150,7 @@ func (v *fleetView) Block(width int) []string {
 		lines = append(lines, v.paint.Green(v.calm()))
 	}
 	const mostWords, mostLogs = 6, 3
+	plain := plainWords(v.picture)
 	for i, s := range v.picture.Symptoms {
 		if i == mostWords {
 			lines = append(lines, fmt.Sprintf("  and %d more", len(v.picture.Symptoms)-mostWords))
@@ -159,7 +160,7 @@ func (v *fleetView) Block(width int) []string {
 		if s.Severity == judge.Fail {
 			mark = v.paint.Red("✗")
 		}
-		for j, line := range wrap(plainWords(v.picture, s.Words), max(20, width-2)) {
+		for j, line := range wrap(plain(s.Words), max(20, width-2)) {
 			if j > 0 {
 				mark = " "
 			}
@@ -246,15 +247,14 @@ func (v *fleetView) gpuRows() [][]string {
 	slices.SortFunc(gpus[sound:], func(x, y judge.GPUPicture) int {
 		return strings.Compare(gpuLabel(x.Name, x.Node, x.Index), gpuLabel(y.Name, y.Node, y.Index))
 	})
+	labels := map[string]string{}
+	for _, w := range v.picture.Workers {
+		labels[w.Name] = workerLabel(w.Name, w.Instance)
+	}
 	for _, g := range gpus {
-		worker := g.Worker
+		worker := cmp.Or(labels[g.Worker], g.Worker)
 		if worker != "" {
 			rows[0][1] = "worker"
-		}
-		for _, w := range v.picture.Workers {
-			if w.Name == worker {
-				worker = workerLabel(w.Name, w.Instance)
-			}
 		}
 		row := []string{gpuLabel(g.Name, g.Node, g.Index), worker, percentOf(g.Utilization), known(g.PowerW), known(g.SMClockMHz), known(g.TemperatureC), throttleText(g.Throttle), sparkline(g.History, 15)}
 		if g.Gap != "" {
@@ -312,8 +312,9 @@ func shortTime(d time.Duration) string { return d.Round(time.Second).String() }
 
 func secondsText(s float64) string { return layout.Short(time.Duration(s * float64(time.Second))) }
 
-// printWatch sums an observation up: the answer first.
-func (a *app) printWatch(s *sightings, p judge.Picture, o *watchOptions) {
+// printWatch sums an observation up: the answer first. Read says whether anything was
+// read, nothing of which sources nothing was.
+func (a *app) printWatch(s *sightings, p judge.Picture, o *watchOptions, read bool, nothing []unreadSource) {
 	var b bytes.Buffer
 	paint := a.stdoutPalette()
 	rows := s.tally.Rows()
@@ -347,12 +348,14 @@ func (a *app) printWatch(s *sightings, p judge.Picture, o *watchOptions) {
 		}
 	}
 	switch n := len(fails) + grave; {
-	case s.answered() == 0 && len(rows) > 0:
-		fmt.Fprintf(&b, "%s  no source ever answered\n", paint.Yellow("NOT MEASURED"))
+	case !read:
+		fmt.Fprintf(&b, "%s  nothing was read in %s\n", paint.Yellow("NOT MEASURED"), shortTime(elapsed))
 	case n > 0:
 		fmt.Fprintf(&b, "%s  %s off in %s\n", paint.Red("OFF"), layout.Plural(n, "thing"), shortTime(elapsed))
 	case silent > 0:
 		fmt.Fprintf(&b, "%s  nothing was seen off in %s, but %d of %s did not tell\n", paint.Yellow("UNKNOWN"), shortTime(elapsed), silent, layout.Plural(len(rows), "source"))
+	case len(nothing) > 0:
+		fmt.Fprintf(&b, "%s  nothing was seen off in %s, but nothing was read of %s\n", paint.Yellow("UNKNOWN"), shortTime(elapsed), layout.Plural(len(nothing), "source"))
 	case len(notes)+len(logs) > 0:
 		fmt.Fprintf(&b, "%s  nothing was off in %s, and there is %s to know\n", paint.Yellow("NOTE"), shortTime(elapsed), layout.Plural(len(notes)+len(logs), "thing"))
 	default:
@@ -384,6 +387,9 @@ func (a *app) printWatch(s *sightings, p judge.Picture, o *watchOptions) {
 			mark = paint.Red("✗")
 		}
 		writeHanging(&b, fmt.Sprintf("\n  %s %-9s ", mark, shortTime(l.first)), 14, wrap(l.words(), textColumns-14))
+	}
+	for _, u := range nothing {
+		writeHanging(&b, "    not read:     ", 18, wrap(u.text(), textColumns-18))
 	}
 	writeObserved(&b, rows, p)
 	if o.record != "" {

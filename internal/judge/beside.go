@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"aicr/internal/stats"
 )
 
 const (
@@ -37,6 +39,37 @@ func (w *window) gpuWorks(i int) bool {
 	return most > 0 && s.utilization >= idleDuty && s.power >= worksPower*most
 }
 
+// atWork is what the GPUs draw that are peers of another: those of workers that make
+// tokens.
+type atWork struct {
+	powers []float64 // sorted
+	has    []bool    // of GPU: its power is among them
+}
+
+// peersPower is the median power of the GPUs at work without this one; NaN when there is
+// none. They are looked at once, however many workers are told of.
+func (w *window) peersPower(gpu int, power float64) float64 {
+	if w.atWork == nil {
+		w.atWork = &atWork{has: make([]bool, len(w.gpus))}
+		for j, g := range w.gpus {
+			k := w.workerOf[j]
+			if k < 0 || w.stall[k] != nil {
+				continue
+			}
+			o, of := g.current(w.now), w.workers[k].current(w.now)
+			if o != nil && of != nil && of.tokens > 0 && !math.IsNaN(o.power) {
+				w.atWork.powers = append(w.atWork.powers, o.power)
+				w.atWork.has[j] = true
+			}
+		}
+		slices.Sort(w.atWork.powers)
+	}
+	if w.atWork.has[gpu] {
+		return medianBut(w.atWork.powers, power)
+	}
+	return stats.Percentile(w.atWork.powers, 50)
+}
+
 // addGPU adds to a symptom what the GPU of its worker says: power beside tokens
 // tells a GPU that is starved from one that hangs.
 func (w *window) addGPU(to *Symptom, words *string, i int) {
@@ -48,23 +81,11 @@ func (w *window) addGPU(to *Symptom, words *string, i int) {
 	if s == nil || math.IsNaN(s.power) {
 		return
 	}
-	var others []float64
-	for j, g := range w.gpus {
-		// Only those at work are peers: that are the ones of workers that make tokens.
-		k := slices.Index(w.gpuOf, j)
-		if g == t || k < 0 || w.stall[k] != nil {
-			continue
-		}
-		o, of := g.current(w.now), w.workers[k].current(w.now)
-		if o != nil && of != nil && of.tokens > 0 && !math.IsNaN(o.power) {
-			others = append(others, o.power)
-		}
-	}
 	*words += fmt.Sprintf("; its GPU: %s W", amount(s.power))
 	if !math.IsNaN(s.utilization) {
 		*words += " at " + percent(s.utilization) + " use"
 	}
-	peers := median(others)
+	peers := w.peersPower(w.gpuOf[i], s.power)
 	if !math.IsNaN(peers) {
 		*words += fmt.Sprintf(", peers %s W", amount(peers))
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"aicr/internal/spec"
-	"aicr/internal/stats"
 )
 
 // Case is a run under judgement: what has been heard of it so far. It keeps a
@@ -86,9 +85,31 @@ func LedgerOf(v *spec.Verdict) string {
 	return ""
 }
 
-// Verdict says what has been heard so far means. It is decided when Next is nil;
-// otherwise the verdict is that of a run that ends here: never PASS.
+// Verdict says what has been heard so far means, with a result of each check that the
+// recipe declares. It is decided when Next is nil; otherwise the verdict is that of a run
+// that ends here: never PASS.
 func (c *Case) Verdict() (*spec.Verdict, *Next) {
+	if !c.loads() {
+		return Conclude(c.plan, nil, 0), nil
+	}
+	v, next := c.inference()
+	last := 0.0
+	for _, e := range c.events {
+		last = max(last, e.T)
+	}
+	return Conclude(c.plan, v, last), next
+}
+
+// loads says whether the plan has inference-perf run: without checks it is all that there is.
+func (c *Case) loads() bool {
+	return len(c.plan.Checks) == 0 || slices.ContainsFunc(c.plan.Checks, func(k spec.PlannedCheck) bool { return k.Name == spec.InferencePerf && k.Runs })
+}
+
+// inference is the verdict of inference-perf.
+func (c *Case) inference() (*spec.Verdict, *Next) {
+	if v := c.withdrawn(); v != nil {
+		return v, nil
+	}
 	ev := evidenceOf(c.plan, c.events, c.half, c.all)
 	if c.plan.Profile == spec.ProfileClassic {
 		return classic(ev), nil
@@ -96,7 +117,7 @@ func (c *Case) Verdict() (*spec.Verdict, *Next) {
 	found := findings(ev)
 	state, next := ev.decide(found)
 	v := &spec.Verdict{Schema: spec.VerdictSchema, Verdict: state, Profile: c.plan.Profile, Findings: sorted(found, state),
-		Episodes: len(ev.episodes), LoadedS: round(ev.tests.minutes*60, 3),
+		Episodes: len(ev.episodes), LoadedS: round(ev.tests.stalls.minutes*60, 3),
 		Expectations: ev.expectations(), Figures: ev.figures(), Tests: ev.walks(), Stalls: ev.stallList(), Parts: ev.parts(), Notes: ev.notes()}
 	v.Ledgers = ev.ledgers(v.Findings)
 	v.Reason = ev.reason(v, next)
@@ -105,8 +126,11 @@ func (c *Case) Verdict() (*spec.Verdict, *Next) {
 
 // gates says whether the rate of stalls decides.
 func (ev *Evidence) gates() bool {
-	return ev.plan.Stability != spec.StabilityReport
+	return ev.plan.Stability != spec.StabilityReport && !ev.claims.CameAtOnce()
 }
+
+// blindToStalls is why stability cannot be judged, where it should be.
+const blindToStalls = "stability was not judged: most answers came in one event, in which no stall can be seen"
 
 // toldApart says whether anybody tells the workers apart, so far as there are
 // several.
@@ -232,6 +256,10 @@ func (ev *Evidence) heldBack() string {
 		return ev.hung()
 	case ev.errorExpected().State == spec.Inconclusive:
 		return "more requests failed than are allowed, though that may be chance: more load would tell"
+	case ev.plan.Stability != spec.StabilityReport && ev.claims.CameAtOnce():
+		return blindToStalls
+	case ev.unsureLoss() != "":
+		return ev.unsureLoss()
 	case ev.plan.Point.Workers == 0:
 		return "how many workers there should be is not known: say so with --workers"
 	case !ev.toldApart():
@@ -244,13 +272,13 @@ func (ev *Evidence) heldBack() string {
 	return ""
 }
 
-// unseen says that it is not known whether workers have ended: one that is started anew
-// leaves no other trace, so that nothing is known of it by the episodes.
+// unseen says that it is not known whether pods that serve have ended: one that is started
+// anew leaves no other trace, so that nothing is known of it by the episodes.
 func (ev *Evidence) unseen() string {
 	if ev.start.unseen == nil {
 		return ""
 	}
-	return "whether workers ended under load is not known: " + shorten(ev.start.unseen.Text)
+	return "whether pods that serve ended under load is not known: " + shorten(ev.start.unseen.Text)
 }
 
 // pages is how many workers were looked at, where that is too few and nobody else
@@ -328,11 +356,7 @@ func (ev *Evidence) wanted() string {
 		parts = append(parts, "throughput is too near to the floor")
 	}
 	if ev.gates() && t.rateState() == spec.Inconclusive {
-		low, _ := t.rateBounds()
-		n := float64(t.stalls)
-		if left := stats.PoissonMinutes(n, ev.th.RateOK, ev.th.RateBad, low-t.from) - t.minutes; left > 0 {
-			parts = append(parts, fmt.Sprintf("%s in %.1f min: %.1f more without one clear stability, %s", counted(n, "stall"), t.minutes, left, ev.wouldFail()))
-		}
+		parts = append(parts, t.stalls.wanted())
 	}
 	if _, suspects := t.slowWorkers(); len(suspects) > 0 {
 		parts = append(parts, several("worker", suspects)+" may be slow")
@@ -346,18 +370,6 @@ func (ev *Evidence) wanted() string {
 		return "one more episode"
 	}
 	return strings.Join(parts, "; ")
-}
-
-// wouldFail says how many more stalls fail the run now.
-func (ev *Evidence) wouldFail() string {
-	t := *ev.tests
-	for more := 1; more <= 9; more++ {
-		t.stalls = ev.tests.stalls + more
-		if t.rateState() == spec.Fail {
-			return fmt.Sprintf("%d more would fail it", more)
-		}
-	}
-	return "many more would fail it"
 }
 
 // ledgers are the three accounts, all of them always.
@@ -419,6 +431,12 @@ func (ev *Evidence) integrity() spec.Ledger {
 	}
 	failed, sent := ev.failures()
 	parts = append(parts, fmt.Sprintf("%s of %s requests failed", grouped(float64(failed)), grouped(float64(sent))))
+	for _, l := range ev.outside() {
+		parts = append(parts, fmt.Sprintf("%s of %s %s", grouped(float64(l.failed)), grouped(float64(l.sent)), l.where))
+	}
+	if why := ev.unsureLoss(); why != "" {
+		l.State = spec.Inconclusive
+	}
 	if ev.gap() {
 		l.State = spec.Inconclusive
 		parts = append(parts, "too much telemetry is missing or disputed")
@@ -479,6 +497,10 @@ func (ev *Evidence) capability() spec.Ledger {
 			l.State = spec.NotJudged
 		}
 	}
+	if l.State == spec.Fail && ev.chanceOfTheKnee() {
+		l.State = spec.Inconclusive
+		parts = append(parts, "where throughput is chance and nothing else speaks of a slow fleet")
+	}
 	l.Reason = strings.Join(parts, ", ")
 	return l
 }
@@ -507,12 +529,10 @@ func (ev *Evidence) stability() spec.Ledger {
 	if len(ev.episodes) == 0 {
 		return l
 	}
-	_, low, high := stats.GammaRate(float64(t.stalls), t.minutes, confidence)
-	l.Reason = fmt.Sprintf("%s in %.1f min of load (95 %% between %.2f and %.2f a minute)", counted(float64(t.stalls), "stall"), t.minutes, low, high)
-	if t.prior > 0 {
-		l.Reason += fmt.Sprintf(", and %.1f of earlier runs", t.prior)
-	}
+	l.Reason = t.stalls.summary()
 	switch {
+	case ev.claims.CameAtOnce():
+		l.Reason += "; " + blindToStalls
 	case !ev.gates() && ev.plan.Profile == spec.ProfileSmoke:
 		l.Reason += "; reported, not judged: a smoke test is too short for it"
 	case !ev.gates():
@@ -539,12 +559,16 @@ func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
 		return ev.passed()
 	case ev.start.broken != nil:
 		return ev.brokeOff()
+	case ev.start.taken != nil:
+		return ev.start.taken.Text
 	case ev.start.interrupted:
 		return fmt.Sprintf("interrupted after %s: %s", counted(float64(len(ev.episodes)), "episode"), ev.wanted())
 	case !ev.loaded():
 		return "nothing was loaded"
 	case next != nil:
 		return "not decided: " + next.Why
+	case ev.chanceOfTheKnee():
+		return fmt.Sprintf("%s past the knee, where throughput is chance, and nothing else speaks of a slow fleet: step the concurrency down", ev.slowWords())
 	}
 	if why := ev.heldBack(); why != "" {
 		return why
@@ -562,11 +586,11 @@ func (ev *Evidence) brokeOff() string {
 // both to tell why the rate is what it is.
 func (ev *Evidence) bothKinds() string {
 	by := ev.stallCount()
-	fleet := by[""]
-	if fleet == 0 || fleet == ev.tests.stalls {
+	t, fleet := &ev.tests.stalls, by[""]
+	if fleet == 0 || fleet == t.all || t.large() && (t.fleetState() == spec.Fail || len(t.sick()) > 0) {
 		return ""
 	}
-	return fmt.Sprintf("%d stalls in %.1f min of load: %d of single workers, %d of the whole fleet", ev.tests.stalls, ev.tests.minutes, ev.tests.stalls-fleet, fleet)
+	return fmt.Sprintf("%d stalls in %.1f min of load: %d of single workers, %d of the whole fleet", t.all, t.minutes, t.all-fleet, fleet)
 }
 
 func (ev *Evidence) passed() string {
@@ -576,7 +600,7 @@ func (ev *Evidence) passed() string {
 	} else {
 		parts = append(parts, fmt.Sprintf("throughput is %s tokens/s, above the floor", grouped(ev.overall.value)))
 	}
-	parts = append(parts, fmt.Sprintf("%s in %.1f min of load", counted(float64(ev.tests.stalls), "stall"), ev.tests.minutes))
+	parts = append(parts, fmt.Sprintf("%s in %.1f min of load", counted(float64(ev.tests.stalls.all), "stall"), ev.tests.stalls.minutes))
 	return strings.Join(parts, ", ")
 }
 
@@ -591,8 +615,7 @@ func (ev *Evidence) walks() []spec.Walk {
 		low, high := t.capBounds()
 		all = append(all, spec.Walk{Ledger: spec.Capability, Low: round(low, 4), High: round(high, 4), Values: rounded(t.capWalk)})
 	}
-	low, high := t.rateBounds()
-	return append(all, spec.Walk{Ledger: spec.Stability, Low: round(low, 4), High: round(high, 4), Values: rounded(t.rateWalk)})
+	return append(all, t.stalls.walks()...)
 }
 
 // round keeps as many digits as are meant.

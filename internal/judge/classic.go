@@ -37,10 +37,23 @@ func classic(ev *Evidence) *spec.Verdict {
 		} else if ev.start.broken != nil {
 			v.Verdict, v.Reason = spec.Invalid, ev.brokeOff()
 		}
+		if v.Verdict == spec.Fail { // no FAIL without a ledger that is
+			v.Ledgers[0] = spec.Ledger{Name: spec.Integrity, State: spec.Fail, Reason: v.Reason}
+		}
 		return v
 	}
 	if ev.start.broken != nil {
 		v.Verdict, v.Reason = spec.Invalid, ev.brokeOff()
+		return v
+	}
+	// What the server claims and cannot be is no measurement, by any gate.
+	for _, f := range findings(ev) {
+		if f.ID == "server/unsolicited" || f.ID == "server/tokens-implausible" {
+			v.Findings = append(v.Findings, f)
+		}
+	}
+	if len(v.Findings) > 0 {
+		v.Verdict, v.Reason = spec.Invalid, v.Findings[0].Summary
 		return v
 	}
 	d := all[0]

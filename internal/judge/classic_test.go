@@ -38,7 +38,7 @@ func TestClassicIsThePublishedGateExactly(t *testing.T) {
 		"nothing wanted":           {neither, nil, []*spec.EpisodeRecord{figures(new(5e4), new(1.0))}, spec.Inconclusive, nil},
 		"nothing loaded":           {both, nil, nil, spec.Inconclusive, nil},
 		"never served":             {both, []spec.Event{neverServes(300)}, nil, spec.Fail, nil},
-		"no free GPU":              {both, []spec.Event{gpusFree(8, 0)}, nil, spec.Skip, nil},
+		"no free GPU":              {both, []spec.Event{gpusFree(8, 0)}, nil, spec.Fail, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,11 @@ func TestClassicIsThePublishedGateExactly(t *testing.T) {
 			if diff := cmp.Diff(c.told, told); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			if len(v.Ledgers) != 3 || v.Ledgers[0].State != spec.NotJudged || v.Ledgers[2].State != spec.NotJudged {
+			integrity := spec.NotJudged
+			if len(c.episodes) == 0 && c.verdict == spec.Fail { // a FAIL has a ledger that failed
+				integrity = spec.Fail
+			}
+			if len(v.Ledgers) != 3 || v.Ledgers[0].State != integrity || v.Ledgers[2].State != spec.NotJudged {
 				t.Errorf("ledgers %+v", v.Ledgers)
 			}
 			if !slices.Contains(v.Notes, ClassicWrong()) || !strings.Contains(ClassicWrong(), " % of deployments") {

@@ -19,17 +19,21 @@ type diagnosis struct {
 // reason that is told: what explains others comes before what it explains.
 func diagnoses() []diagnosis {
 	return []diagnosis{
-		{"cluster/no-free-gpus", "", noFreeGPUs},
+		{"cluster/removed", "", removedMeanwhile},
+		{"cluster/no-free-gpus", spec.Integrity, noFreeGPUs},
 		{"cluster/dra-stale", "", draStale},
 		{"config/discovery-panic", spec.Integrity, discoveryPanic},
 		{"config/version-skew", spec.Integrity, versionSkew},
 		{"cluster/pods-failed", spec.Integrity, podsFailed},
+		{"server/unsolicited", "", unsolicitedAnswers},
+		{"server/tokens-implausible", "", tokensImplausible},
 		{"serving/no-tokens", spec.Integrity, noTokensServed},
 		{"start/timeout", spec.Integrity, startTimeout},
 		{"start/cold", spec.Integrity, coldStart},
 		{"gpu/error", spec.Integrity, gpuBroken},
 		{"worker/black-hole", spec.Integrity, blackHole},
 		{"worker/absent", spec.Integrity, workerAbsent},
+		{"serving/restarted", spec.Integrity, servingRestarted},
 		{"serving/errors", spec.Integrity, failedRequests},
 		{"gpu/throttle", spec.Integrity, gpuThrottled},
 		{"client/under-driven", "", clientUnderDriven},
@@ -42,6 +46,7 @@ func diagnoses() []diagnosis {
 		{"worker/slow", spec.Capability, workerSlow},
 		{"fleet/slow-host", spec.Capability, slowHost},
 		{"fleet/slow", spec.Capability, fleetSlow},
+		{"cluster/node-changed", "", nodeChanged},
 		{"telemetry/gap", "", telemetryGap},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -127,6 +128,23 @@ func answer(worker string, took float64, tokens int, reason string) spec.Event {
 
 func podEvent(worker, reason, text string) spec.Event {
 	return spec.Event{Kind: spec.EventPod, Source: "pod-" + worker, Worker: worker, Reason: reason, Text: text}
+}
+
+func nodeEvent(reason string) spec.Event {
+	return spec.Event{Kind: spec.EventNode, Source: "gpu-0", Reason: reason}
+}
+
+// removedEvent is the graph deleted by somebody at a time of the run; 0: not known.
+func removedEvent(at float64) spec.Event {
+	e := spec.Event{T: at + 5, Kind: spec.EventRemoved, Source: "DynamoGraphDeployment ns/g", Text: "by hand"}
+	if at > 0 {
+		e.Seconds = &at
+	}
+	return e
+}
+
+func began(episode int, at float64) spec.Event {
+	return spec.Event{T: at, Kind: spec.EventStage, Stage: "episode", Episode: episode}
 }
 
 // neverServes is an endpoint that was asked for so long.
@@ -254,13 +272,17 @@ func diagnosisCases() map[string]diagnosisCase {
 			verdict: spec.Invalid, want: []string{"invalid cluster/dra-stale 2"}, words: []string{"1 pod event"}},
 		"DRA: another reason": {events: []spec.Event{podEvent("2", "FailedPrepareDynamicResources", "timeout"), neverServes(300)},
 			verdict: spec.Fail, want: []string{"fail cluster/pods-failed 2"}, words: []string{"the DRA plugin cannot prepare the GPU of a pod", "timeout"}},
-		"no free GPU": {events: []spec.Event{gpusFree(8, 0)}, verdict: spec.Skip, want: []string{"note cluster/no-free-gpus"}, words: []string{"0 of 8 GPUs were free"}},
-		"no free GPU, told node by node": {events: []spec.Event{held("gpu-0", 8, "held by pod a/b (8)"), held("gpu-1", 4, "held by claim c/d (4)")}, verdict: spec.Skip,
-			want: []string{"note cluster/no-free-gpus"}, words: []string{"0 of 12 GPUs were free", "gpu-0: held by pod a/b (8)", "gpu-1: held by claim c/d (4)"}},
+		"no free GPU": {events: []spec.Event{gpusFree(8, 0)}, verdict: spec.Fail, want: []string{"fail cluster/no-free-gpus"}, words: []string{"0 of 8 GPUs were free"}},
+		"no free GPU, told node by node": {events: []spec.Event{held("gpu-0", 8, "held by pod a/b (8)"), held("gpu-1", 4, "held by claim c/d (4)")}, verdict: spec.Fail,
+			want: []string{"fail cluster/no-free-gpus"}, words: []string{"0 of 12 GPUs were free", "gpu-0: held by pod a/b (8)", "gpu-1: held by claim c/d (4)"}},
 		"the load's own pod": {events: []spec.Event{{Kind: spec.EventPod, Source: "aicr-load-01234567-x", Reason: "ErrImagePull", Text: "no"}, neverServes(60)}, verdict: spec.Invalid,
 			want: []string{"invalid cluster/pods-failed"}, words: []string{"the load could not begin: an image cannot be pulled"}},
 		"the load's image is another program's": {events: []spec.Event{{Kind: spec.EventPod, Source: "aicr-load-01234567-trial-x", Reason: "NotTheLoad", Text: "busybox was pulled"}, neverServes(60)}, verdict: spec.Invalid,
 			want: []string{"invalid cluster/pods-failed"}, words: []string{"the load could not begin: the image does not run as the load: busybox was pulled"}},
+		"the load's pod stays Pending": {events: []spec.Event{{Kind: spec.EventPod, Source: "aicr-load-01234567-x", Reason: "NotStarted", Text: "did not start in 5m0s: Pending; it is on node gpu-0, which is not ready"}, neverServes(60)}, verdict: spec.Invalid,
+			want: []string{"invalid cluster/pods-failed"}, words: []string{"the load could not begin: a pod did not start in time: did not start in 5m0s: Pending; it is on node gpu-0"}},
+		"a pod that a policy refuses, and what to do": {events: []spec.Event{{Kind: spec.EventPod, Source: "Job aicr-model-cache-populate-1", Reason: "PodRefused", Text: "failed quota", Advice: []string{"give it a LimitRange"}}, neverServes(60)}, verdict: spec.Fail,
+			want: []string{"fail cluster/pods-failed"}, words: []string{"the cluster refuses a pod: failed quota"}},
 		"a volume before no place": {events: []spec.Event{podEvent("1", "Unschedulable", "0/3 nodes"), podEvent("", "VolumeUnbound", "no provisioner"), neverServes(60)}, verdict: spec.Fail,
 			want: []string{"fail cluster/pods-failed 1"}, words: []string{"the volume for the model is not bound", "0/3 nodes"}},
 		"free GPUs: one":   {events: []spec.Event{gpusFree(8, 1)}, verdict: spec.Inconclusive},
@@ -273,9 +295,28 @@ func diagnosisCases() map[string]diagnosisCase {
 			want: []string{"fail worker/absent 2"}, words: []string{"worker 2 never became ready: Running not ready", "worker 2 never became ready ("}},
 		"a worker ends under load": {events: []spec.Event{podEvent("2", spec.PodEnded, "container main ended 3 times under load")}, episodes: well, verdict: spec.Fail,
 			want: []string{"fail worker/absent 2"}, words: []string{"worker 2 ended during the run", "worker 2: container main ended 3 times under load"}},
-		"ended: a pod that is no worker": {events: []spec.Event{podEvent("", spec.PodEnded, "x")}, episodes: well, verdict: spec.Pass},
-		"ended: nobody could see": {events: []spec.Event{podEvent("", spec.PodsUnseen, "no answer for 3m0s")}, episodes: well, verdict: spec.Inconclusive,
-			words: []string{"whether workers ended under load is not known: no answer for 3m0s"}},
+		"a worker is replaced under load": {events: []spec.Event{podEvent("2", spec.PodReplaced, "it was deleted, and w-9 took its place")}, episodes: well, verdict: spec.Fail,
+			want: []string{"fail worker/absent 2"}, words: []string{"worker 2 ended during the run", "worker 2: it was deleted, and w-9 took its place"}},
+		"the frontend is started anew": {events: []spec.Event{podEvent("", spec.PodEnded, "container main ended once")}, episodes: well, verdict: spec.Fail,
+			want: []string{"fail serving/restarted"}, words: []string{"pod-: container main ended once"}},
+		"the frontend is replaced": {events: []spec.Event{podEvent("", spec.PodReplaced, "it was deleted, and f-1 took its place")}, episodes: well, verdict: spec.Fail,
+			want: []string{"fail serving/restarted"}, words: []string{"pod-: it was deleted, and f-1 took its place"}},
+		"restarted: nothing was loaded": {events: []spec.Event{podEvent("", spec.PodEnded, "x"), neverServes(300)}, verdict: spec.Fail, want: []string{"fail start/timeout"}},
+		"the node is cordoned": {events: []spec.Event{nodeEvent(spec.NodeCordoned)}, episodes: well, verdict: spec.Pass,
+			want: []string{"note cluster/node-changed"}, words: []string{"node gpu-0 was cordoned during the run"}},
+		"the node is deleted": {events: []spec.Event{nodeEvent(spec.NodeDeleted)}, episodes: well, verdict: spec.Pass,
+			want: []string{"note cluster/node-changed"}, words: []string{"node gpu-0 was deleted from the cluster during the run"}},
+		"the node is deleted, and comes back": {events: []spec.Event{nodeEvent(spec.NodeRegistered)}, episodes: well, verdict: spec.Pass,
+			want: []string{"note cluster/node-changed"}, words: []string{"and registered again"}},
+		"ended: it could not be seen": {events: []spec.Event{podEvent("", spec.PodsUnseen, "no answer for 3m0s")}, episodes: well, verdict: spec.Inconclusive,
+			words: []string{"whether pods that serve ended under load is not known: no answer for 3m0s"}},
+		"somebody deletes the graph, and the workers go": {events: []spec.Event{removedEvent(0), podEvent("2", spec.PodEnded, "x"), {Kind: spec.EventInterrupt, Reason: "JobDeleted", Text: "x"}},
+			episodes: times(2, bout{route: awayFrom(3, 10), page: darkened(3, 12, 99, spec.GapRefused)}), verdict: spec.Inconclusive,
+			want: []string{"note cluster/removed"}, words: []string{"DynamoGraphDeployment ns/g was deleted under load, and not by this run: by hand"}},
+		"somebody deletes the graph, before the answers": {events: []spec.Event{removedEvent(0), workersReady(4, 3), neverServes(300)}, verdict: spec.Inconclusive, want: []string{"note cluster/removed"}},
+		"what was found before it was deleted is a note": {events: []spec.Event{began(1, 10), began(2, 100), removedEvent(120)},
+			episodes: sequel(times(1, bout{gpu: broken(2, 20, func(g *spec.GPUSample) { g.XID = new(48.0) })}), times(1, bout{route: awayFrom(3, 10), page: darkened(3, 12, 99, spec.GapRefused)})), verdict: spec.Inconclusive,
+			want: []string{"note cluster/removed", "note gpu/error 2"}},
 		"pods crash, and their last words are known": {events: []spec.Event{podEvent("1", "CrashLoopBackOff", "ended twice"), podEvent("2", "CrashLoopBackOff", "ended twice"), saidLast("1", "first"),
 			saidLast("1", "second"), saidLast("1", "3"), saidLast("1", "4"), saidLast("1", "5"), saidLast("1", "KeyError: model"), saidLast("2", "not of this one"), neverServes(3)}, verdict: spec.Fail,
 			want: []string{"fail cluster/pods-failed 1,2"}, words: []string{"log of pod-1: second\n", "log of pod-1: KeyError: model\n"}},
@@ -292,12 +333,56 @@ func diagnosisCases() map[string]diagnosisCase {
 		"requests fail": {episodes: times(2, bout{ends: oneIn(11, ending{class: "http-error", afterS: 2.5, detail: "status 503"})}), verdict: spec.Fail,
 			want: []string{"fail serving/errors"}, words: []string{"86 of 940 requests failed (9.1 %, 95 % between 7.4 and 11 %)", "http-error: ", "status 503"}},
 		"errors: one in 201": {episodes: times(9, bout{ends: oneIn(201, ending{class: "http-error", afterS: 2})}), verdict: spec.Pass, want: []string{"note serving/errors"}},
+		"requests fail in the look at half the load": {half: &bout{users: 16, ends: oneIn(11, ending{class: "connect", afterS: 2.5, detail: "connection refused"})}, episodes: well, verdict: spec.Fail,
+			want: []string{"fail serving/errors"}, words: []string{"requests failed (", "in the look at half the load", "connection refused"}},
+		"errors: one in 201 at half the load": {half: &bout{users: 16, ends: oneIn(201, ending{class: "connect", afterS: 2.5})}, episodes: well, verdict: spec.Pass,
+			want: []string{"note serving/errors"}},
+		"requests fail at half the load, and the client was late": {half: &bout{users: 16, lag: 80, ends: oneIn(11, ending{class: "connect", afterS: 2.5})}, episodes: well, verdict: spec.Inconclusive,
+			want: []string{"note serving/errors", "note client/late"}, words: []string{"and the client failed its own audit there"}},
+		"requests fail in an episode that is repeated": {episodes: sequel(times(1, bout{lag: 80, ends: oneIn(11, ending{class: "connect", afterS: 2.5})}), times(9, bout{})), verdict: spec.Inconclusive,
+			want: []string{"note serving/errors", "note client/late"}, words: []string{"in episode 1, which does not count"}},
+		"requests fail before the load": {events: []spec.Event{{Kind: spec.EventRequests, Stage: "warm", Want: new(100), Have: new(80), Reason: "reset", Text: "connection reset"}}, episodes: well, verdict: spec.Fail,
+			want: []string{"fail serving/errors"}, words: []string{"20 of 100 requests failed", "before the load", "connection reset"}},
+		"errors: one in 40 before the load": {events: []spec.Event{{Kind: spec.EventRequests, Stage: "warm", Want: new(40), Have: new(39)}}, episodes: well, verdict: spec.Pass,
+			want: []string{"note serving/errors"}},
 		"streams break on one worker": {episodes: times(2, bout{ends: func(u, n int, s float64, w int) ending {
 			if w == 2 && n%2 == 0 {
 				return ending{class: "truncated", tokens: 50, detail: "connection reset"}
 			}
 			return ending{}
 		}}), verdict: spec.Fail, want: []string{"fail serving/errors 2"}, words: []string{"were with worker 2"}},
+
+		"the server claims what it did not send": {episodes: times(2, bout{spoil: texted(1, 1)}), verdict: spec.Invalid,
+			want: []string{"invalid server/tokens-implausible"}, words: []string{"0.01 bytes a token, and 0.5 is the least that can be"}},
+		"tokens: half a byte for each": {episodes: times(9, bout{spoil: texted(100, 50)}), verdict: spec.Pass},
+		"one answer in ten is without its text": {episodes: times(2, bout{spoil: func(q *spec.Request) {
+			texted(100, map[bool]int{true: 1, false: 400}[q.Seq%10 == 0])(q)
+		}}), verdict: spec.Invalid, want: []string{"invalid server/tokens-implausible"}, words: []string{"with 10 % of the tokens, have less than 0.5 bytes of text a token"}},
+		"tokens: one answer in forty is without text": {episodes: times(9, bout{spoil: func(q *spec.Request) {
+			texted(100, map[bool]int{true: 1, false: 400}[q.Seq%40 == 0])(q)
+		}}), verdict: spec.Pass},
+		"one answer claims ten times what was asked for": {episodes: times(2, bout{spoil: func(q *spec.Request) {
+			if texted(100, 400)(q); q.Seq == 77 {
+				q.Tokens = 1000
+			}
+		}}), verdict: spec.Invalid, want: []string{"invalid server/tokens-implausible"}, words: []string{"1 answer claimed up to 1,000 tokens where 100 were asked for"}},
+		"bytes that no request asked for": {episodes: times(9, bout{ends: oneIn(201, ending{class: spec.ClassUnsolicited, tokens: 50, detail: "HTTP/1.1 200 OK"})}), verdict: spec.Invalid,
+			want: []string{"invalid server/unsolicited", "note serving/errors"}, words: []string{"for example: \"HTTP/1.1 200 OK\""}},
+		"the same in the wave before the load": {episodes: blamed(times(1, bout{}), spec.BenchReason{ID: "server/unsolicited", Text: "bytes, 3 times"}), verdict: spec.Invalid,
+			want: []string{"invalid server/unsolicited"}, words: []string{"episode 1: bytes, 3 times"}},
+		"unsolicited before the load":          {events: []spec.Event{answer("", 1, 0, spec.ClassUnsolicited), neverServes(3)}, verdict: spec.Invalid, want: []string{"invalid server/unsolicited"}},
+		"stability: answers come in one event": {episodes: times(9, bout{spoil: texted(1, 400)}), verdict: spec.Inconclusive, words: []string{"stability was not judged: most answers came in one event"}},
+		"stability: answers come at once, in many events": {episodes: times(9, bout{spoil: func(q *spec.Request) {
+			texted(100, 400)(q)
+			q.First, q.Gap = q.Last-int64(time.Millisecond), 0
+		}}), verdict: spec.Inconclusive, words: []string{"stability was not judged"}},
+		"in one event: fewer than half of them": {episodes: times(9, bout{spoil: func(q *spec.Request) {
+			texted(map[bool]int{true: 1, false: 100}[q.Seq%5 < 2], 400)(q)
+		}}), verdict: spec.Pass},
+		"nothing is served, and the audit blames the client": {episodes: times(2, bout{asked: 64, ends: func(u, n int, s float64, w int) ending {
+			return ending{class: "tls", afterS: 0.2, detail: "unknown authority"}
+		}}),
+			verdict: spec.Fail, want: []string{"fail serving/errors", "fail fleet/slow"}, words: []string{"unknown authority"}},
 
 		// Workers.
 		"a worker fails at once and draws everything": {episodes: times(2, hole(2, 10, 13)), verdict: spec.Fail, want: []string{"fail worker/black-hole 2", "fail serving/errors 2"},
@@ -429,6 +514,52 @@ func diagnosisCases() map[string]diagnosisCase {
 	}
 }
 
+// texted gives a served request's answer so many events and bytes of text.
+func texted(events, bytes int) func(*spec.Request) {
+	return func(q *spec.Request) {
+		if q.Served() {
+			q.Events, q.TextBytes = &events, &bytes
+		}
+	}
+}
+
+// blamed are episodes for which the client's audit has a reason.
+func blamed(all []*spec.EpisodeRecord, reason spec.BenchReason) []*spec.EpisodeRecord {
+	for _, r := range all {
+		r.Episode.Client.Reasons, r.Episode.Client.Valid = append(r.Episode.Client.Reasons, reason), false
+	}
+	return all
+}
+
+// What was said to do about an event comes first; of lines of a log nothing is said that are
+// not there.
+func TestTheAdviceOfACauseIsKept(t *testing.T) {
+	crash := podEvent("1", "CrashLoopBackOff", "ended twice")
+	for name, c := range map[string]struct {
+		events   []spec.Event
+		has, not string
+	}{
+		"its own":            {[]spec.Event{{Kind: spec.EventPod, Source: "Job j", Reason: "PodRefused", Text: "x", Advice: []string{"give it a LimitRange"}}}, "give it a LimitRange", "Dynamo's operator"},
+		"lines that are":     {[]spec.Event{crash, saidLast("1", "KeyError")}, "its last lines are above", "had no line"},
+		"lines that are not": {[]spec.Event{crash}, "its log had no line when it was read", "its last lines are above"},
+	} {
+		v := Judge(handPlan(), append(c.events, neverServes(3)))
+		advice := strings.Join(v.Findings[0].Advice, "\n")
+		if !strings.Contains(advice, c.has) || strings.Contains(advice, c.not) {
+			t.Errorf("%s: %s", name, advice)
+		}
+	}
+}
+
+// The text of a policy is read to its end, and never cut in its middle.
+func TestThePolicysTextIsWhole(t *testing.T) {
+	text := `pods "x" is forbidden: violates PodSecurity "restricted:latest": ` + strings.Repeat("allowPrivilegeEscalation != false (container \"main\" must set it), ", 12) + "the end"
+	v := Judge(handPlan(), []spec.Event{podEvent("1", "PodRefused", text), neverServes(3)})
+	if f := v.Findings[0]; !strings.Contains(strings.Join(f.Evidence, "\n"), text) || !strings.Contains(f.Summary, `violates PodSecurity "restricted:latest": allowPrivilegeEscalation`) || len(f.Summary) > 700 {
+		t.Errorf("%s\n%q", f.Summary, f.Evidence)
+	}
+}
+
 // A worker that gets next to nothing is starved by prefixes only where prefixes were
 // cached.
 func TestFewHitsAreNoAffinity(t *testing.T) {
@@ -476,14 +607,18 @@ func held(node string, gpus int, by string) spec.Event {
 	return spec.Event{Kind: spec.EventGPUs, Source: node, Want: &gpus, Have: &none, Text: by}
 }
 
-func TestARecipeMayWantFreeGPUs(t *testing.T) {
+func TestNoFreeGPUFailsUnlessTheRecipeSkipsThen(t *testing.T) {
 	for _, profile := range []string{spec.ProfileStandard, spec.ProfileClassic} {
-		for word, want := range map[string]spec.State{"": spec.Skip, spec.NoFreeGPUsSkip: spec.Skip, spec.NoFreeGPUsFail: spec.Fail} {
+		for word, want := range map[string]spec.State{"": spec.Fail, spec.NoFreeGPUsSkip: spec.Skip, spec.NoFreeGPUsFail: spec.Fail} {
 			th, _ := spec.DefaultThresholds(profile)
 			c := NewCase(&spec.Plan{Profile: profile, Thresholds: th, NoFreeGPUs: word})
 			c.Hear(held("gpu-0", 8, "held by pod a/b (8)"))
-			if v, _ := c.Verdict(); v.Verdict != want {
+			v, _ := c.Verdict()
+			if v.Verdict != want || !strings.Contains(v.Reason, "gpu-0: held by pod a/b (8)") {
 				t.Errorf("%s, %q: %s, %s", profile, word, v.Verdict, v.Reason)
+			}
+			if failed := slices.ContainsFunc(v.Ledgers, func(l spec.Ledger) bool { return l.State == spec.Fail }); failed != (want == spec.Fail) {
+				t.Errorf("%s, %q: %s, and its ledgers are %v", profile, word, v.Verdict, v.Ledgers)
 			}
 		}
 	}

@@ -46,12 +46,22 @@ func clip(s string) string {
 	return s
 }
 
-// shorten shortens what a cluster says of a failure: such errors begin with what was done,
-// and end with why it failed.
-func shorten(s string) string {
-	const head, tail = 120, 240
-	if len(s) > head+tail {
-		return strings.ToValidUTF8(s[:head], "") + "…" + strings.ToValidUTF8(s[len(s)-tail:], "")
+// shorten is what a cluster says of a failure, to its end: an error begins with what was
+// done and ends with why it failed, and the text of a policy that is cut in its middle says
+// something else. Headline is as much of it as fits a line of a report; the rest is in the
+// evidence.
+func shorten(s string) string { return upTo(s, 2000) }
+
+func headline(s string) string { return upTo(s, 600) }
+
+// upTo cuts a text at its end, at a word.
+func upTo(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	return s
+	head := strings.ToValidUTF8(s[:most], "")
+	if at := strings.LastIndexByte(head, ' '); at > most/2 {
+		head = head[:at]
+	}
+	return head + "…"
 }

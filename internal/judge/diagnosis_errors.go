@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	"aicr/internal/spec"
-	"aicr/internal/stats"
 )
 
 // failedRequests finds requests that failed: refused, cut, or with an error inside a
-// stream that began with a 200.
+// stream that began with a 200. Those outside the episodes count too, each part by itself:
+// many seconds without one would hide the few in which everything failed.
 func failedRequests(ev *Evidence) []spec.Finding {
 	failed, sent := 0, 0
 	classes, by := map[string]int{}, map[string]int{}
@@ -29,16 +29,26 @@ func failedRequests(ev *Evidence) []spec.Finding {
 			example = d.errors.example
 		}
 	}
-	if failed == 0 {
+	outside := ev.outside()
+	if failed == 0 && len(outside) == 0 {
 		return nil
 	}
-	low, high := stats.ClopperPearson(failed, sent, confidence)
-	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceVeryHigh,
-		Summary: fmt.Sprintf("%s of %s requests failed (%s %%, 95 %% between %s and %s %%)", grouped(float64(failed)), grouped(float64(sent)),
-			twoDigits(100*float64(failed)/float64(sent)), twoDigits(100*low), twoDigits(100*high)),
+	counted := lostRequests{failed: failed, sent: sent}
+	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceVeryHigh, Summary: counted.words(),
 		Advice: []string{"look at the frontend's log around the times in requests.jsonl", "`kubectl get events --sort-by=.lastTimestamp`"}}
-	if low > ev.th.ErrorShare {
+	switch worst := ev.lostOutside(); {
+	case counted.over(ev.th):
 		f.Severity = spec.SeverityFail
+	case worst != nil:
+		f.Summary = worst.words() + " " + worst.where
+		if !worst.unsure {
+			f.Severity = spec.SeverityFail
+		}
+	case failed == 0:
+		f.Summary = outside[0].words() + " " + outside[0].where
+	}
+	for _, l := range outside {
+		f.Evidence = append(f.Evidence, l.where+": "+l.words())
 	}
 	var kinds []string
 	for class := range classes {
@@ -47,6 +57,9 @@ func failedRequests(ev *Evidence) []spec.Finding {
 	slices.Sort(kinds)
 	for _, class := range kinds {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s", class, grouped(float64(classes[class]))))
+	}
+	if example == "" {
+		example = ev.exampleOutside()
 	}
 	if example != "" {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("for example: %q", clip(example)))

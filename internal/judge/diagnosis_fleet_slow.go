@@ -15,7 +15,45 @@ func fleetSlow(ev *Evidence) []spec.Finding {
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh,
 		Summary: ev.slowWords(), Evidence: ev.slowEvidence(),
 		Advice: []string{"compare versions, flags and clocks with the machine that the reference is of", "`nvidia-smi -q -d CLOCK,PERFORMANCE`", "`aicr knee --url URL`: is it the same curve, lower?"}}
+	if ev.chanceOfTheKnee() {
+		f.Severity, f.Confidence = spec.SeverityNote, spec.ConfidenceLow
+		f.Advice = stepDown()
+	}
 	return []spec.Finding{ev.unlessPastKnee(f)}
+}
+
+// stepDown is what to do past the knee.
+func stepDown() []string {
+	return []string{"step the concurrency down: `--concurrency-per-gpu`", "`aicr knee --url URL --write FILE` finds an operating point and its reference"}
+}
+
+// chanceOfTheKnee says that throughput is below the reference past the knee, and that
+// nothing else is wrong that would explain it. There the same healthy fleet makes now
+// more and now less, by how its queues fall: that fails no deployment. The recipe's own
+// floor is another matter.
+func (ev *Evidence) chanceOfTheKnee() bool {
+	return ev.tests.capacityState() == spec.Fail && ev.floorState() != spec.Fail && ev.pastKneeOnAverage() && !ev.secondSign()
+}
+
+// pastKneeOnAverage is pastKnee by the mean of all episodes: the first alone may be a
+// lucky one.
+func (ev *Evidence) pastKneeOnAverage() bool {
+	if ev.pastKnee() {
+		return true
+	}
+	if ev.half == nil || len(ev.episodes) == 0 || !ev.half.comparable(ev.th) || !(ev.overall.value > 0) {
+		return false
+	}
+	mean := *ev.episodes[0]
+	mean.throughput = ev.overall
+	return elasticity(ev.half, &mean) < ev.th.Elasticity
+}
+
+// secondSign says whether something else than throughput shows that the fleet is slow:
+// clocks and power of its GPUs, its host, or workers that differ from their peers.
+func (ev *Evidence) secondSign() bool {
+	slow, _ := ev.tests.slowWorkers()
+	return len(slow) > 0 || len(slowHost(ev)) > 0 || len(gpuThrottled(ev)) > 0 || len(gpuBroken(ev)) > 0 || len(workerAbsent(ev)) > 0
 }
 
 // slow says whether capability has failed.
@@ -62,6 +100,10 @@ func (ev *Evidence) slowEvidence() []string {
 	least, most := math.Inf(1), 0.0
 	for _, s := range ev.shares {
 		least, most = min(least, mean(s)), max(most, mean(s))
+	}
+	if ref := ev.plan.Reference; ref != nil && ref.N > 0 {
+		all = append(all, fmt.Sprintf("the reference is of %s that differed by %s (ln-sd %.3g): the test reckons with %.3g an episode",
+			counted(float64(ref.N), "episode"), percent(ref.Dispersion), ref.Dispersion, ev.tests.sigma))
 	}
 	if len(ev.shares) > 1 {
 		all = append(all, fmt.Sprintf("workers are even: %.2f to %.2f of a fair share", least, most))

@@ -32,8 +32,8 @@ func fleetStands(ev *Evidence) []spec.Finding {
 	if !ev.toldApart() {
 		who = "the fleet, or a part of it," // a share of the streams was held up, and nobody tells whose
 	}
-	f.Summary = fmt.Sprintf("%s stood still %s in %.1f min of load, for up to %d s", who, times, ev.tests.minutes, longest)
-	if ev.gates() && ev.tests.rateState() == spec.Fail {
+	f.Summary = fmt.Sprintf("%s stood still %s in %.1f min of load, for up to %d s", who, times, ev.tests.stalls.minutes, longest)
+	if t := &ev.tests.stalls; ev.gates() && (t.fleetState() == spec.Fail || t.allState() == spec.Fail && t.single == 0) {
 		f.Severity = spec.SeverityFail
 	}
 	f.Evidence = firstOf(f.Evidence, 12)

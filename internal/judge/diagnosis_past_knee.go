@@ -7,8 +7,8 @@ import (
 )
 
 // pastKnee finds that the operating point is where more load gives no more
-// throughput. There a queue is the rule and its length is chance, so that nobody
-// fails for TTFT alone; too little throughput is too little there as well.
+// throughput. There a queue is the rule and its length is chance, and with it the TTFT
+// and the throughput: neither fails a deployment by itself.
 func pastKnee(ev *Evidence) []spec.Finding {
 	if !ev.pastKnee() {
 		return nil
@@ -18,7 +18,7 @@ func pastKnee(ev *Evidence) []spec.Finding {
 		Summary: fmt.Sprintf("the load is past the knee: from %d to %d in flight throughput %s (elasticity %.2f)", half, c,
 			rise(ev.episodes[0].throughput.value/ev.half.throughput.value-1), ev.elasticity),
 		Evidence: []string{fmt.Sprintf("%s tokens/s with %d in flight, %s with %d", grouped(ev.half.throughput.value), half, grouped(ev.episodes[0].throughput.value), c)},
-		Advice:   []string{"step the concurrency down: `--concurrency-per-gpu`", "`aicr knee --url URL --write FILE` finds an operating point and its reference"}}
+		Advice:   stepDown()}
 	if slow, _ := ev.tests.slowWorkers(); ev.onlyLate() && len(slow) == 0 {
 		f.Severity = spec.SeverityInvalid // you measured the knee
 	}

@@ -40,10 +40,17 @@ func podCauses() []podCause {
 			[]string{"look at the log of the DRA kubelet plugin on the node", "where its driver was restarted: restart the driver, then the plugin, then see that GPUs are allocatable"}},
 		{[]string{"Evicted", "Preempted"}, "a pod was put out of its node",
 			[]string{"`kubectl describe node NODE`: is it short of memory, of disk, or taken by a higher priority?"}},
-		{[]string{"CrashLoopBackOff", "BackOff", "Failed"}, "a container crashes",
-			[]string{"its last lines are above, and more of them in diagnostics/"}},
+		{[]string{"ContainerNotMade"}, "a container cannot be made",
+			[]string{"a Secret, a ConfigMap or a user that the pod names is not there or not allowed"}},
+		{[]string{"CrashLoopBackOff", "BackOff", "Failed"}, "a container crashes", nil},
 		{[]string{"Unschedulable", "FailedScheduling"}, "no node takes a pod of the graph",
 			[]string{"what is in the way is said for each node: give way to it, or choose another with --node, --node-selector or --toleration"}},
+		{[]string{"NotStarted"}, "a pod did not start in time",
+			[]string{"`kubectl describe pod POD` shows what it waits for, `kubectl get nodes` whether its node is ready"}},
+		{[]string{"PodRefused"}, "the cluster refuses a pod",
+			[]string{"the refusal names its policy, quota or limit range: it is to be changed there, or the namespace exempted"}},
+		{[]string{"GraphRefused"}, "the cluster refuses what the run makes",
+			[]string{"the refusal names the webhook, the policy or the quota it comes from"}},
 		{[]string{"GraphFailed"}, "Dynamo's operator cannot make the graph",
 			[]string{"`kubectl get dynamographdeployment -A -o yaml` has its conditions", "look at the log of Dynamo's operator"}},
 	}
@@ -103,14 +110,17 @@ func podFinding(events, logs []spec.Event, severity, before string) []spec.Findi
 		return nil
 	}
 	f := spec.Finding{Severity: severity, Confidence: spec.ConfidenceVeryHigh}
+	crash := false
 	for _, c := range podCauses() {
 		first := slices.IndexFunc(events, func(e spec.Event) bool { return slices.Contains(c.reasons, e.Reason) })
 		hit := first >= 0
 		if hit && f.Summary == "" {
-			f.Summary = strings.TrimSuffix(before+c.summary+": "+shorten(events[first].Text), ": ")
+			f.Summary = strings.TrimSuffix(before+c.summary+": "+headline(events[first].Text), ": ")
 		}
 		if hit {
+			f.Advice = append(f.Advice, adviceOf(events, &c)...)
 			f.Advice = append(f.Advice, c.advice...)
+			crash = crash || slices.Contains(c.reasons, crashed)
 		}
 	}
 	var seen []string
@@ -124,9 +134,40 @@ func podFinding(events, logs []spec.Event, severity, before string) []spec.Findi
 			f.Workers = append(f.Workers, e.Worker)
 		}
 	}
-	f.Evidence = append(firstOf(seen, 8), quoted(events, logs)...)
-	f.Advice = append(f.Advice, inDiagnostics)
+	words := quoted(events, logs)
+	switch {
+	case crash && len(words) > 0:
+		f.Advice = append(f.Advice, "its last lines are above, and more of them in diagnostics/")
+	case crash:
+		f.Advice = append(f.Advice, "its log had no line when it was read: `kubectl logs POD --previous`, or diagnostics/")
+	}
+	f.Evidence = append(firstOf(seen, 8), words...)
+	f.Advice = distinct(append(f.Advice, inDiagnostics))
 	return []spec.Finding{f}
+}
+
+// crashed is the reason of a container that ends again and again.
+const crashed = "CrashLoopBackOff"
+
+// adviceOf is what was said to do about the events of a cause by who saw them. Of eight
+// workers with the same trouble, the first says it for all.
+func adviceOf(events []spec.Event, c *podCause) []string {
+	for _, e := range events {
+		if slices.Contains(c.reasons, e.Reason) && len(e.Advice) > 0 {
+			return e.Advice
+		}
+	}
+	return nil
+}
+
+// distinct leaves out what was said before.
+func distinct(lines []string) (all []string) {
+	for _, l := range lines {
+		if !slices.Contains(all, l) {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // firstOf keeps a list readable.

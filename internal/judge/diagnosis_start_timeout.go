@@ -17,7 +17,7 @@ func startTimeout(ev *Evidence) []spec.Finding {
 	if slices.ContainsFunc(ev.start.pods, func(p spec.Event) bool { return p.Reason == notReady }) {
 		return nil // who is absent tells why
 	}
-	for _, better := range []func(*Evidence) []spec.Finding{noFreeGPUs, draStale, discoveryPanic, podsFailed, noTokensServed} {
+	for _, better := range []func(*Evidence) []spec.Finding{noFreeGPUs, draStale, discoveryPanic, podsFailed, noTokensServed, unsolicitedAnswers} {
 		if len(better(ev)) > 0 {
 			return nil
 		}

@@ -49,7 +49,7 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 		}
 	}
 	for _, e := range ev.start.pods {
-		if e.Reason == spec.PodEnded && e.Worker != "" && ev.loaded() {
+		if ended(e) && e.Worker != "" && ev.loaded() {
 			say(e.Worker, "worker %s: %s", e.Worker, shorten(e.Text))
 		}
 	}
@@ -102,11 +102,11 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 
 // howAbsent words the worst way in which workers are absent.
 func (ev *Evidence) howAbsent(workers []string) string {
-	ended := map[string]bool{}
+	gone := map[string]bool{}
 	for _, e := range ev.start.pods {
-		ended[e.Worker] = ended[e.Worker] || e.Reason == spec.PodEnded
+		gone[e.Worker] = gone[e.Worker] || ended(e)
 	}
-	if !slices.ContainsFunc(workers, func(w string) bool { return !ended[w] }) {
+	if !slices.ContainsFunc(workers, func(w string) bool { return !gone[w] }) {
 		return "ended during the run"
 	}
 	worst := neverServed

@@ -3,20 +3,41 @@ package judge
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"aicr/internal/spec"
 )
 
-// workerStall finds workers that stood still while their peers did not.
+// workerStall finds workers that stalled while their peers did not. In a large fleet
+// those that stall too often by themselves are a finding of their own: the others'
+// stalls may be chance.
 func workerStall(ev *Evidence) []spec.Finding {
+	sick := ev.tests.stalls.sick()
+	if !ev.gates() {
+		sick = nil
+	}
+	isSick := func(worker string) bool { return slices.Contains(sick, worker) }
+	all := ev.stallsOf(isSick)
+	for i := range all {
+		f := &all[i]
+		f.Severity, f.Confidence = spec.SeverityFail, spec.ConfidenceHigh
+		for _, w := range sick {
+			f.Evidence = slices.Insert(f.Evidence, 0, ev.tests.stalls.standsOut(w))
+		}
+	}
+	return append(all, ev.stallsOf(func(worker string) bool { return !isSick(worker) })...)
+}
+
+// stallsOf is the finding of the stalls of those workers, if there are any.
+func (ev *Evidence) stallsOf(these func(worker string) bool) []spec.Finding {
 	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceMedium,
 		Advice: []string{"look at the engine's main thread while it stands: `py-spy dump --pid PID`", "`aicr watch --url URL --worker-metrics PAGE --record DIR` keeps the evidence of the next one",
 			"least-loaded routing limits the damage; it also hides it from TTFT"}}
-	n, minutes, longest := 0, ev.tests.minutes, 0
+	n, minutes, longest := 0, ev.tests.stalls.minutes, 0
 	both := true
 	for _, d := range ev.episodes {
 		for _, s := range d.stalls {
-			if s.worker == "" {
+			if s.worker == "" || !these(s.worker) {
 				continue
 			}
 			n++
@@ -34,7 +55,7 @@ func workerStall(ev *Evidence) []spec.Finding {
 	if both {
 		f.Confidence = spec.ConfidenceHigh
 	}
-	if wedged := ev.wedged(); len(wedged) > 0 {
+	if wedged := slices.DeleteFunc(ev.wedged(), func(w string) bool { return !these(w) }); len(wedged) > 0 {
 		f.Severity, f.Confidence = spec.SeverityFail, spec.ConfidenceHigh
 		f.Summary = fmt.Sprintf("%s %s for good: no token until the end of the load, in two episodes or more", ev.placed(wedged), verb(len(wedged), "hangs", "hang"))
 	} else {
@@ -44,15 +65,15 @@ func workerStall(ev *Evidence) []spec.Finding {
 		}
 		f.Summary = fmt.Sprintf("%s stalled %s in %.1f min of load, for up to %d s", ev.placed(f.Workers), times, minutes, longest)
 	}
-	if ev.tests.prior > 0 {
-		f.Summary += fmt.Sprintf(", and this deployment %.1f times in earlier runs", ev.tests.prior)
+	if prior := ev.tests.stalls.prior; prior > 0 {
+		f.Summary += fmt.Sprintf(", and this deployment %.1f times in earlier runs", prior)
 		for _, p := range ev.plan.Prior {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("earlier runs: %.1f stalls of %s, the last %s", p.Count, priorName(p), p.Last))
 		}
 	}
 	gate := ev.gates()
 	switch worker := ev.escalated(); {
-	case gate && worker != "":
+	case gate && worker != "" && these(worker):
 		f.Severity, f.Confidence = spec.SeverityFail, spec.ConfidenceHigh
 		if before := ev.priorOf(worker); before > 0 {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("with those of earlier runs it is %.1f stalls of %s: %d of the same are no chance", float64(n)+before, priorName(spec.PriorStall{GPU: ev.gpuOf(worker), Worker: worker}), ev.th.SameWorker))
@@ -60,7 +81,7 @@ func workerStall(ev *Evidence) []spec.Finding {
 		if n > 1 {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("every stall was on worker %s: chance does that once in %.0f", worker, math.Pow(float64(len(ev.digestWorkers())), float64(n-1))))
 		}
-	case gate && ev.tests.rateState() == spec.Fail:
+	case gate && ev.tests.stalls.allState() == spec.Fail:
 		f.Severity = spec.SeverityFail
 	}
 	f.Evidence = firstOf(f.Evidence, 12)

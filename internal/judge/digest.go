@@ -47,7 +47,10 @@ type digest struct {
 	outputMean float64
 	cached     float64 // share of the prompts' tokens that came from a prefix cache
 	errors     errorDigest
-	whole      wholeDigest
+	claims     Claims
+	// unsolicited is what a request's record says of bytes that no request asked for.
+	unsolicited string
+	whole       wholeDigest
 }
 
 // wholeDigest is what a client without a judge reports: everything, start and end.
@@ -485,6 +488,10 @@ func (d *digest) served(r *spec.EpisodeRecord, th *spec.Thresholds) {
 	for i := range r.Requests {
 		q := &r.Requests[i]
 		d.requests.Add(q)
+		d.claims.Add(q, d.point.OutputTokens)
+		if q.Class == spec.ClassUnsolicited && d.unsolicited == "" {
+			d.unsolicited = q.Detail
+		}
 		if q.Lane == spec.LaneSentinel {
 			continue
 		}

@@ -32,6 +32,8 @@ type Evidence struct {
 	starved     map[string]int // episodes in which the router gave a worker next to nothing
 
 	elsewhere bool // it was loaded, and judged, and the episodes are not here
+
+	claims Claims // of the episodes that count
 }
 
 // start is what was seen before any load.
@@ -45,9 +47,13 @@ type start struct {
 	answers            []spec.Event     // of workers
 	notServed          *spec.Event
 	pods               []spec.Event
-	unseen             *spec.Event // nobody could find out whether workers have ended
+	unseen             *spec.Event  // it could not be found out whether pods that serve have ended
+	requests           []spec.Event // those outside the episodes, of which some failed
+	nodes              []spec.Event // what befell the node
+	removed            *spec.Event  // somebody else deleted what the run had made
 	logs               []spec.Event
 	interrupted, ended bool
+	taken              *spec.Event // somebody else took the GPUs, and the run ended before any load
 	broken             *spec.Event // the instrument itself broke off, and says why
 }
 
@@ -79,11 +85,21 @@ func startOf(events []spec.Event) start {
 			if e.Reason == spec.PodsUnseen {
 				s.unseen = e
 			}
+		case spec.EventRequests:
+			s.requests = append(s.requests, *e)
+		case spec.EventNode:
+			s.nodes = append(s.nodes, *e)
+		case spec.EventRemoved:
+			s.removed = cmp.Or(s.removed, e)
 		case spec.EventLog:
 			s.logs = append(s.logs, *e)
 		case spec.EventInterrupt:
 			s.interrupted = true
-			if e.Reason != "" {
+			switch e.Reason {
+			case "":
+			case spec.GPUsTaken:
+				s.taken = e
+			default:
 				s.broken = e
 			}
 		case spec.EventStage:
@@ -115,11 +131,18 @@ func evidenceOf(p *spec.Plan, events []spec.Event, half *digest, all []*digest) 
 		}
 	}
 	for _, d := range all {
-		if !d.client.Valid {
+		if !d.client.Valid && !d.nothingServed() {
 			ev.invalid = append(ev.invalid, d)
 			continue
 		}
 		ev.episodes = append(ev.episodes, d)
+		ev.claims.addAll(&d.claims)
+	}
+	ev.tests.stalls.priorBy = ev.priorOfStalled()
+	if ev.tests.stalls.workers == 0 {
+		ev.tests.stalls.workers = ev.mostWorkers()
+	}
+	for _, d := range ev.episodes {
 		ev.tests.add(ev.reading(d))
 	}
 	ev.overall = over(ev.throughputs)
@@ -149,6 +172,13 @@ func over(values []float64) figure {
 	return figure{mean, low, high, len(values)}
 }
 
+// nothingServed reports that requests failed and none was served. That is the deployment's
+// failure, whatever the client's audit says of the load: users whose connections fail hold
+// nothing in flight. Unless what came was not asked for: then it is not known what was served.
+func (d *digest) nothingServed() bool {
+	return d.requests.Served == 0 && d.requests.Failed > 0 && d.requests.Classes[spec.ClassUnsolicited] == 0
+}
+
 // comparable says whether an episode's throughput is that of the whole fleet at its
 // load: with a worker gone, or errors, it is that of something else.
 func (d *digest) comparable(th *spec.Thresholds) bool {
@@ -174,7 +204,7 @@ func (ev *Evidence) pastKnee() bool { return ev.elasticity < ev.th.Elasticity }
 
 // reading is what an episode adds to the tests.
 func (ev *Evidence) reading(d *digest) reading {
-	r := reading{ratio: math.NaN(), stalls: len(d.stalls), minutes: d.loadedS / 60, ttftBad: d.ttft.low > ev.guardMS}
+	r := reading{ratio: math.NaN(), stalls: d.stallEvents(), minutes: d.loadedS / 60, ttftBad: d.ttft.low > ev.guardMS}
 	// Without an interval only what lies on one side throughout tells anything.
 	if math.IsNaN(d.ttft.low) {
 		r.ttftBad = d.ttft50 > ev.guardMS
@@ -310,7 +340,8 @@ func (ev *Evidence) wedged() []string {
 	by := map[string]int{}
 	for _, d := range ev.episodes {
 		for _, s := range d.stalls {
-			if s.open && s.worker != "" && float64(s.until-s.from) >= ev.th.WedgedS {
+			told := s.told || !ev.claims.CameAtOnce() // else the client sees no token until the answer's end
+			if s.open && told && s.worker != "" && float64(s.until-s.from) >= ev.th.WedgedS {
 				by[s.worker]++
 			}
 		}
@@ -341,6 +372,39 @@ func (ev *Evidence) escalated() string {
 		}
 	}
 	return ""
+}
+
+// stallEvents are the stalls of an episode, as the tests count them.
+func (d *digest) stallEvents() []stallEvent {
+	var all []stallEvent
+	for _, s := range d.stalls {
+		all = append(all, stallEvent{worker: s.worker, fleet: s.worker == "" && !s.part})
+	}
+	return all
+}
+
+// mostWorkers is how many workers were seen in one episode: the size of a fleet whose
+// plan does not have it.
+func (ev *Evidence) mostWorkers() int {
+	n := 0
+	for _, d := range ev.episodes {
+		n = max(n, len(d.workers))
+	}
+	return n
+}
+
+// priorOfStalled is priorOf of the workers that stalled.
+func (ev *Evidence) priorOfStalled() map[string]float64 {
+	by := map[string]float64{}
+	if len(ev.plan.Prior) == 0 {
+		return by
+	}
+	for worker := range ev.stallCount() {
+		if worker != "" {
+			by[worker] = ev.priorOf(worker)
+		}
+	}
+	return by
 }
 
 // priorOf is how often a worker's GPU stalled in earlier runs, or the worker where none is

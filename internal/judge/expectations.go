@@ -26,12 +26,16 @@ func (ev *Evidence) expectations() []spec.Expected {
 		ratio := figure{o.value / ref.Throughput, o.low / ref.Throughput, o.high / ref.Throughput, o.n}
 		all = append(all, expected("throughput-of-reference", fmt.Sprintf(">= %.2f of %s tokens/s", ev.th.RatioGood, grouped(ref.Throughput)), fmt.Sprintf("> %.2f, by a sequential test", ev.th.RatioBad),
 			ratio, "ratio", ev.tests.capacityState()))
+		if e := &all[len(all)-1]; e.State == spec.Fail && ev.chanceOfTheKnee() {
+			e.State, e.Note = spec.Inconclusive, "past the knee"
+		}
 	}
 	if !slices.ContainsFunc(ev.plan.Constraints, func(c spec.Constraint) bool { return c.Name == spec.ConstraintTTFT }) {
 		all = append(all, expected("ttft-p99-guardrail", fmt.Sprintf("<= %s", grouped(ev.guardMS)), fmt.Sprintf("<= %s in more than half of the episodes", grouped(ev.guardMS)), ev.ttft(), "ms", ev.tests.ttftState()))
 	}
-	all = append(all, ev.shareExpected(), ev.rateExpected(), ev.errorExpected())
-	return all
+	all = append(all, ev.shareExpected())
+	all = append(all, ev.rateExpected()...)
+	return append(all, ev.errorExpected())
 }
 
 func expected(name, want, effective string, f figure, unit string, state spec.State) spec.Expected {
@@ -80,19 +84,38 @@ func (ev *Evidence) shareExpected() spec.Expected {
 	return e
 }
 
-func (ev *Evidence) rateExpected() spec.Expected {
-	t := ev.tests
-	f := notMeasured()
-	if t.minutes > 0 {
-		_, low, high := stats.GammaRate(float64(t.stalls), t.minutes, confidence)
-		f = figure{float64(t.stalls) / t.minutes, low, high, t.stalls}
+func (ev *Evidence) rateExpected() []spec.Expected {
+	t := &ev.tests.stalls
+	ok, bad := t.rates()
+	all := []spec.Expected{ev.rateOf("stall-rate", t.all, ok, bad, ev.tests.rateState())}
+	if t.large() {
+		worst := t.worst()
+		one := ev.rateOf("stall-rate-of-one-worker", t.by[worst], t.workerOK(), ev.th.RateBad, t.anyState(ev.tests.spent()))
+		if worst != "" && one.Note == "" {
+			one.Note = workerWord(worst)
+		}
+		all[0].State = t.allState()
+		all = append(all, ev.rateOf("stall-rate-of-the-fleet", t.fleet, ev.th.RateOK, ev.th.RateBad, t.fleetState()), one)
 	}
-	state := t.rateState()
-	e := expected("stall-rate", fmt.Sprintf("<= %.3f", ev.th.RateOK), fmt.Sprintf("< %.2f, by a sequential test", ev.th.RateBad), f, "stalls/min", state)
-	if !ev.gates() {
-		e.State, e.Note = spec.NotJudged, "reported, not judged"
+	for i := range all {
+		if !ev.gates() {
+			all[i].State, all[i].Note = spec.NotJudged, "reported, not judged"
+		}
+		if ev.claims.CameAtOnce() {
+			all[i].Note = blindToStalls
+		}
 	}
-	return e
+	return all
+}
+
+// rateOf is what was wanted of a rate of stalls, and what it came to.
+func (ev *Evidence) rateOf(name string, n int, ok, bad float64, state spec.State) spec.Expected {
+	f, minutes := notMeasured(), ev.tests.stalls.minutes
+	if minutes > 0 {
+		_, low, high := stats.GammaRate(float64(n), minutes, confidence)
+		f = figure{float64(n) / minutes, low, high, n}
+	}
+	return expected(name, fmt.Sprintf("<= %.3f", ok), fmt.Sprintf("< %.2f, by a sequential test", bad), f, "stalls/min", state)
 }
 
 func (ev *Evidence) errorExpected() spec.Expected {
@@ -153,6 +176,9 @@ func (ev *Evidence) figures() []spec.Figure {
 	}
 	if !math.IsNaN(ev.elasticity) {
 		say("elasticity", figure{ev.elasticity, math.NaN(), math.NaN(), 2}, "", "throughput at half the load against the first episode")
+	}
+	if f := ev.claims.perEvent(); f.n > 0 {
+		say("tokens-per-event", f, "tokens", "tokens that the server counts over events with content, of the served requests")
 	}
 	low, high := stats.ClopperPearson(with, len(ev.episodes), confidence)
 	say("episodes-with-a-stall", figure{float64(with) / float64(len(ev.episodes)), low, high, len(ev.episodes)}, "of episodes", "Clopper-Pearson, 95 %")

@@ -34,7 +34,9 @@ const (
 // that is far slower fails the fleet, whatever floor it is above: no fault makes the
 // others faster, so that this holds for two nodes as well. How far healthy nodes differ
 // from run to run nobody has measured, so that less than that decides nothing.
-func CompareFleet(nodes []*FleetSide) *spec.FleetVerdict {
+//
+// A fleet of which a node was not looked at, and not on purpose, has not passed.
+func CompareFleet(nodes []*FleetSide, passed ...spec.PassedBy) *spec.FleetVerdict {
 	each := 1 - (1-together)/float64(max(1, 3*len(nodes)))
 	f := &spec.FleetVerdict{Schema: spec.FleetSchema, Verdict: spec.Skip, Together: together, Each: each, Nodes: []spec.FleetNode{}}
 	var odd []string
@@ -65,6 +67,7 @@ func CompareFleet(nodes []*FleetSide) *spec.FleetVerdict {
 		f.Verdict = spec.Fail
 	}
 	f.Reason = fleetReason(f, odd)
+	passBy(f, passed)
 	for i, n := range nodes {
 		if len(nodes) > 1 && !slices.ContainsFunc(slices.Delete(slices.Clone(nodes), i, i+1), n.like) {
 			f.Notes = append(f.Notes, fmt.Sprintf("%s is compared with none: no other has its GPUs (%s)", n.Node, cmp.Or(n.GPU, "which, nobody says")))
@@ -74,6 +77,25 @@ func CompareFleet(nodes []*FleetSide) *spec.FleetVerdict {
 		}
 	}
 	return f
+}
+
+// passBy takes in the nodes that were not validated.
+func passBy(f *spec.FleetVerdict, passed []spec.PassedBy) {
+	f.Passed = passed
+	var missing []string
+	for _, p := range passed {
+		if !p.LeftOut {
+			missing = append(missing, fmt.Sprintf("%s (%s)", p.Node, p.Reason))
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	if f.Verdict == spec.Pass || f.Verdict == spec.Skip {
+		f.Verdict = spec.Inconclusive
+	}
+	f.Reason = fmt.Sprintf("%s; %d of %s with GPUs not validated: %s", f.Reason, len(missing), counted(float64(len(f.Nodes)+len(passed)), "node"), inWords(missing))
+	f.Notes = append(f.Notes, "a node that --node-selector leaves out does not count against the fleet: --node-selector 'kubernetes.io/hostname!=NODE'")
 }
 
 // perGPU is throughput with its fleet's size taken out.

@@ -120,3 +120,36 @@ func TestTheWorstNodeDecides(t *testing.T) {
 		t.Errorf("no node: %s", got)
 	}
 }
+
+// A fleet of which a node was not looked at has not passed, unless the node was left out on
+// purpose; what has failed stays failed.
+func TestAFleetOfWhichANodeWasNotValidatedHasNotPassed(t *testing.T) {
+	well := []float64{1000, 1010, 990, 1005}
+	pass := func() []*FleetSide { return []*FleetSide{nodeWith("a", 0, well...), nodeWith("b", 0, well...)} }
+	fail := func() []*FleetSide { all := pass(); all[1].Verdict = spec.Fail; return all }
+	skip := func() []*FleetSide { all := pass()[:1]; all[0].Verdict = spec.Skip; return all }
+	notReady := spec.PassedBy{Node: "c", Reason: "it is not ready"}
+	full := spec.PassedBy{Node: "d", Reason: "all of its 2 GPUs are held", Held: "pod team/train (2)"}
+	leftOut := spec.PassedBy{Node: "e", Reason: "its labels are not those of --node-selector", LeftOut: true}
+	for name, c := range map[string]struct {
+		nodes  []*FleetSide
+		passed []spec.PassedBy
+		want   spec.State
+		reason string
+	}{
+		"every node":          {pass(), nil, spec.Pass, "2 of 2 nodes PASS; no node is worse than its peers show"},
+		"left out on purpose": {pass(), []spec.PassedBy{leftOut}, spec.Pass, "2 of 2 nodes PASS; no node is worse than its peers show"},
+		"not ready":           {pass(), []spec.PassedBy{notReady}, spec.Inconclusive, "2 of 2 nodes PASS; no node is worse than its peers show; 1 of 3 nodes with GPUs not validated: c (it is not ready)"},
+		"held, and left out":  {pass(), []spec.PassedBy{full, leftOut}, spec.Inconclusive, "2 of 2 nodes PASS; no node is worse than its peers show; 1 of 4 nodes with GPUs not validated: d (all of its 2 GPUs are held)"},
+		"one failed, one not": {fail(), []spec.PassedBy{notReady}, spec.Fail, "1 of 2 nodes FAIL: b; 1 of 3 nodes with GPUs not validated: c (it is not ready)"},
+		"none was looked at":  {nil, []spec.PassedBy{notReady}, spec.NotJudged, "0 of 0 nodes NOT JUDGED; 1 of 1 node with GPUs not validated: c (it is not ready)"},
+		"a skip is no pass":   {skip(), []spec.PassedBy{notReady}, spec.Inconclusive, "1 of 1 node SKIP: a; 1 of 2 nodes with GPUs not validated: c (it is not ready)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := CompareFleet(c.nodes, c.passed...)
+			if f.Verdict != c.want || f.Reason != c.reason || len(f.Passed) != len(c.passed) {
+				t.Errorf("%s: %s\nwant %s: %s", f.Verdict, f.Reason, c.want, c.reason)
+			}
+		})
+	}
+}

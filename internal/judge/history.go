@@ -64,6 +64,9 @@ func LearnDeployment(d *spec.Deployment, events []spec.Event, series []spec.Samp
 
 // NewHistoryEntry is what a history keeps of a run.
 func NewHistoryEntry(run spec.Run, d spec.Deployment, plan *spec.Plan, v *spec.Verdict) spec.HistoryEntry {
+	if own := v.Inference(); own != nil {
+		v = own // what other checks came to says nothing of the deployment's speed
+	}
 	e := spec.HistoryEntry{Schema: spec.HistorySchema, Run: run.ID, Start: run.Start, Digest: d.Digest(), Deployment: d,
 		Profile: plan.Profile, Verdict: v.Verdict, Capability: spec.NotJudged, Point: plan.Point,
 		Episodes: v.Episodes, LoadedMin: v.LoadedS / 60, Figures: []spec.Figure{}, Stalls: []spec.HistoryStall{}}

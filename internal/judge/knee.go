@@ -53,8 +53,18 @@ func KneeLevelOf(r *spec.EpisodeRecord, t *spec.Thresholds) KneeLevel {
 	if w := e.Point.Workers; w > 0 {
 		l.PerGPU = float64(l.InFlight) / float64(w)
 	}
-	if ids := clientLimit(&e.Client); ids != "" {
-		l.Client, l.NotUsed = true, "the client was the limit: "+ids
+	if why := invalidClient(&e.Client); why != "" {
+		l.NotUsed = why
+		if l.Client = e.Client.Limited(); l.Client {
+			l.NotUsed = "the client was the limit: " + why
+		}
+	}
+	var claims Claims
+	for q := range closedLoop(r.Requests) {
+		claims.Add(q, e.Point.OutputTokens)
+	}
+	if why := claims.Implausible(); why != "" {
+		l.NotUsed = cmp.Or(l.NotUsed, "the server counts tokens that it did not send: "+why)
 	}
 	ramp, end := int64(e.Point.RampS*1e9), int64(e.Point.DurationS*1e9)
 	var sum, n float64
@@ -100,7 +110,8 @@ func KneeLevelOf(r *spec.EpisodeRecord, t *spec.Thresholds) KneeLevel {
 	return l
 }
 
-func clientLimit(c *spec.BenchClient) string {
+// invalidClient is the first reason of an audit that failed.
+func invalidClient(c *spec.BenchClient) string {
 	if c.Valid {
 		return ""
 	}

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,6 +32,10 @@ type Live struct {
 // mostNames is how many sources of a kind are kept. A fleet whose names change all
 // the time must not grow without end: who was silent longest goes.
 const mostNames = 1024
+
+// mostOutcomes is how many kinds of outcomes of a frontend are followed beside those that
+// its page has now.
+const mostOutcomes = 512
 
 // NewLive has seen nothing. Period is how often the observer asks each source.
 func NewLive(period time.Duration) *Live {
@@ -253,6 +258,9 @@ func addFrontend(t *frontendTrack, s *spec.Sample) {
 				state.outcomes[kind] = r
 			}
 		}
+		if len(t.outcomes) > mostOutcomes { // those that are told no more give way
+			maps.DeleteFunc(t.outcomes, func(kind string, _ *stats.Counter) bool { _, told := v.Outcomes[kind]; return !told })
+		}
 	}
 	t.made = t.made || state.tokens > 0 || v.Tokens != nil && *v.Tokens > 0
 	state.made = t.made
@@ -376,6 +384,15 @@ func (w *window) join() {
 			w.gpuOf[i] = g
 		} else if g, ok := byPod[t.pod]; ok && t.pod != "" {
 			w.gpuOf[i] = g
+		}
+	}
+	w.workerOf = make([]int, len(w.gpus))
+	for g := range w.workerOf {
+		w.workerOf[g] = -1
+	}
+	for i, g := range w.gpuOf {
+		if g >= 0 && w.workerOf[g] < 0 {
+			w.workerOf[g] = i
 		}
 	}
 }

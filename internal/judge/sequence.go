@@ -11,8 +11,8 @@ import (
 
 // reading is what one episode adds to the sequential tests.
 type reading struct {
-	ratio   float64  // throughput over the reference; NaN: capability is not judged in it
-	stalls  int      // events
+	ratio   float64 // throughput over the reference; NaN: capability is not judged in it
+	stalls  []stallEvent
 	minutes float64  // of load
 	slow    []string // workers below their share
 	ttftBad bool     // the whole interval of its p99 lies above the guardrail
@@ -24,31 +24,41 @@ type reading struct {
 // can be found by Monte Carlo.
 type sequence struct {
 	th       *spec.Thresholds
-	prior    float64 // stalls of earlier runs
-	from     float64 // where the test of stalls begins, by what earlier runs saw
+	sigma    float64 // ln-sd of an episode
+	refers   float64 // episodes that the reference is the mean of; +Inf: it has no error
 	episodes int
 	judged   int // episodes that told of capability
-	capacity float64
+	evidence float64 // the sum of what each episode says of capability
+	capacity float64 // the score that it makes
 	capWalk  []float64
-	stalls   int
-	minutes  float64
-	rateWalk []float64
+	stalls   stallTests
 	slow     map[string]int
 	ttftBad  int
 	ttftTold int // episodes whose p99 can be told
 }
 
 func newSequence(p *spec.Plan) *sequence {
-	s := &sequence{th: &p.Thresholds, slow: map[string]int{}}
-	for _, prior := range p.Prior {
-		s.prior += prior.Count
+	s := &sequence{th: &p.Thresholds, sigma: p.Thresholds.Sigma, refers: math.Inf(1), stalls: newStallTests(p), slow: map[string]int{}}
+	if ref := p.Reference; ref != nil {
+		s.sigma = max(s.sigma, spreadOf(ref))
+		if ref.N > 0 {
+			s.refers = float64(ref.N)
+		}
 	}
-	// Earlier runs may speak against a deployment, never for it: one that was well
-	// last week has still to show it, and one that was repaired is not held for what
-	// it was. No more than one bound is given ahead.
-	_, high := s.rateBounds()
-	s.from = min(max(0, stats.PoissonLLR(s.prior, p.PriorMinutes, s.th.RateOK, s.th.RateBad)), high)
 	return s
+}
+
+// spreadConfidence is how sure it is that the episodes behind a reference did not differ
+// by more than is reckoned with: the deviation of few of them is more often too small
+// than too large. By more than a half, a reference of three episodes could clear no fleet.
+const spreadConfidence = 0.5
+
+// spreadOf is by how much episodes differ, by those that a reference is of; 0: unknown.
+func spreadOf(ref *spec.ReferenceFigure) float64 {
+	if upper := stats.SpreadUpper(ref.Dispersion, ref.N, spreadConfidence); !math.IsNaN(upper) {
+		return upper
+	}
+	return ref.Dispersion
 }
 
 func (s *sequence) add(r reading) {
@@ -56,12 +66,13 @@ func (s *sequence) add(r reading) {
 	if !math.IsNaN(r.ratio) {
 		s.judged++
 		// A fleet that made nothing at all is as bad as can be told.
-		s.capacity += stats.NormalStep(math.Log(max(r.ratio, 1e-3)), s.th.RatioGood, s.th.RatioBad, s.th.Sigma)
+		s.evidence += stats.NormalStep(math.Log(max(r.ratio, 1e-3)), s.th.RatioGood, s.th.RatioBad, s.sigma)
+		// The mean of k episodes over that of n has the variance sigma²(1/k + 1/n): the error
+		// of the reference is the same in each ratio, and no number of episodes averages it out.
+		s.capacity = s.evidence / (1 + float64(s.judged)/s.refers)
 	}
 	s.capWalk = append(s.capWalk, s.capacity)
-	s.stalls += r.stalls
-	s.minutes += r.minutes
-	s.rateWalk = append(s.rateWalk, s.rate())
+	s.stalls.add(r.stalls, r.minutes)
 	for _, w := range r.slow {
 		s.slow[w]++
 	}
@@ -73,16 +84,8 @@ func (s *sequence) add(r reading) {
 	}
 }
 
-// rate is the test of the stalls' rate: above 0 speaks for a bad one.
-func (s *sequence) rate() float64 {
-	return s.from + stats.PoissonLLR(float64(s.stalls), s.minutes, s.th.RateOK, s.th.RateBad)
-}
-
 func (s *sequence) capBounds() (low, high float64) {
 	return stats.SPRTBounds(s.th.AlphaCap, s.th.BetaCap)
-}
-func (s *sequence) rateBounds() (low, high float64) {
-	return stats.SPRTBounds(s.th.AlphaRate, s.th.BetaRate)
 }
 
 // enough says whether there are as many episodes as a word on capability takes.
@@ -104,19 +107,12 @@ func (s *sequence) capacityState() spec.State {
 	return spec.Inconclusive
 }
 
-// rateState is what the test of stalls has come to. One alone never fails: chance
-// has to be given a chance.
+// rateState is what the tests of stalls have come to.
 func (s *sequence) rateState() spec.State {
-	low, high := s.rateBounds()
-	switch r := s.rate(); {
-	case s.episodes == 0:
+	if s.episodes == 0 {
 		return spec.NotJudged
-	case r >= high && float64(s.stalls)+s.prior >= float64(s.th.MinStalls) && s.stalls > 0:
-		return spec.Fail
-	case r <= low:
-		return spec.Pass
 	}
-	return spec.Inconclusive
+	return s.stalls.state(s.spent())
 }
 
 // ttftState is what the guardrail has come to.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"aicr/internal/spec"
+	"aicr/internal/stats"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -53,7 +54,7 @@ func (s *truth) draw(rng *rand.Rand, th *spec.Thresholds, deployment float64) re
 	for t := rng.ExpFloat64(); t < s.stalls*r.minutes; t += rng.ExpFloat64() {
 		lost += min(th.EpisodeS, stallMedianS*math.Exp(stallSpread*rng.NormFloat64())) + th.BatchS
 		if rng.Float64() < stallSeen {
-			r.stalls++
+			r.stalls = append(r.stalls, stallEvent{worker: "3"})
 		}
 	}
 	if 1-lost/th.EpisodeS < th.CleanShare {
@@ -375,5 +376,58 @@ func TestThePublishedGateIsWrongAsOftenAsItSays(t *testing.T) {
 	said := math.NaN()
 	if _, err := fmt.Sscanf(words, "passes %f %% of deployments that stall", &said); err != nil || !(math.Abs(said-pooled) <= 1) {
 		t.Errorf("classic passes %.1f %% of deployments that stall at the pooled rate, and says %v: %v", pooled, said, err)
+	}
+}
+
+// A reference of a few episodes that scatter is itself uncertain. A fleet that is as
+// good as one should be is not failed for it, however often it is measured.
+func TestTheErrorOfAReferenceFailsNoHealthyFleet(t *testing.T) {
+	const draws = 2000
+	for _, c := range []struct {
+		n       int
+		scatter float64 // ln-sd of an episode, of the reference and of the fleet alike
+		most    float64 // percent of FAIL
+	}{{3, 0.05, 3}, {3, 0.12, 3}, {5, 0.08, 3}, {12, 0.08, 3}, {12, 0.02, 1}} {
+		rng := rand.New(rand.NewPCG(uint64(c.n), 19))
+		failed, passed := 0, 0
+		for range draws {
+			logs := make([]float64, c.n)
+			for i := range logs {
+				logs[i] = c.scatter * rng.NormFloat64()
+			}
+			th, _ := spec.DefaultThresholds(spec.ProfileStandard)
+			th.MinEpisodes = th.MaxEpisodes // all of them, so that the last word is looked at
+			mean := stats.Mean(logs)
+			tests := newSequence(&spec.Plan{Thresholds: th, Reference: &spec.ReferenceFigure{Throughput: 1, N: c.n,
+				Dispersion: stats.Std(logs) * math.Sqrt(float64(c.n)/float64(c.n-1))}})
+			for range th.MaxEpisodes {
+				tests.add(reading{ratio: 0.95 * math.Exp(c.scatter*rng.NormFloat64()-mean), minutes: 1})
+			}
+			switch tests.capacityState() {
+			case spec.Fail:
+				failed++
+			case spec.Pass:
+				passed++
+			}
+		}
+		t.Logf("reference of %d episodes with ln-sd %.2f: a fleet at 0.95 is PASS in %.1f %%, FAIL in %.1f %%", c.n, c.scatter, 100*float64(passed)/draws, 100*float64(failed)/draws)
+		if got := 100 * float64(failed) / draws; got > c.most {
+			t.Errorf("reference of %d episodes with ln-sd %.2f: FAIL in %.1f %%, want at most %g", c.n, c.scatter, got, c.most)
+		}
+	}
+}
+
+// Whatever a reference scatters, a fleet that is 1.6 times slow fails where the
+// reference is one at all.
+func TestASlowFleetFailsByAReferenceThatScatters(t *testing.T) {
+	th, _ := spec.DefaultThresholds(spec.ProfileStandard)
+	for _, ref := range []*spec.ReferenceFigure{{Throughput: 1}, {Throughput: 1, N: 3, Dispersion: 0.03}, {Throughput: 1, N: 5, Dispersion: 0.07}, {Throughput: 1, N: 20, Dispersion: 0.1}} {
+		tests := newSequence(&spec.Plan{Thresholds: th, Reference: ref})
+		for range th.MaxEpisodes {
+			tests.add(reading{ratio: 1 / 1.6, minutes: 1})
+		}
+		if got := tests.capacityState(); got != spec.Fail {
+			t.Errorf("%+v: %s", *ref, got)
+		}
 	}
 }

@@ -18,6 +18,7 @@ const (
 // standstill is a stretch without progress: seconds from (inclusive) to until.
 type standstill struct {
 	worker      string // "": the whole fleet
+	part        bool   // of a fleet whose workers are not distinguished: some streams, and not most
 	from, until int
 	open        bool // it had not ended when the load did
 	told, seen  bool // who says so
@@ -436,7 +437,7 @@ func (f *finder) cluster(held []hold) []standstill {
 	if b-a < f.th.StallS*float64(second)/2 {
 		a, b = stats.Percentile(from, 50), stats.Percentile(to, 50)
 	}
-	s := standstill{worker: name, from: int(a / float64(second)), until: int(math.Ceil(b / float64(second))), seen: true}
+	s := standstill{worker: name, part: !f.t.named && 2*float64(len(held)) < f.asked, from: int(a / float64(second)), until: int(math.Ceil(b / float64(second))), seen: true}
 	if s.from = max(0, s.from); s.until-s.from < f.least || s.from >= f.t.seconds {
 		return nil
 	}
@@ -614,6 +615,7 @@ func merge(all []standstill, s standstill) []standstill {
 	for i := range all {
 		if o := all[i]; o.worker == s.worker && o.overlaps(&s, 2) {
 			s.from, s.until = min(o.from, s.from), max(o.until, s.until)
+			s.part = o.part && s.part
 			s.open, s.told, s.seen = o.open || s.open, o.told || s.told, o.seen || s.seen
 			return merge(slices.Delete(all, i, i+1), s) // it may touch another now
 		}

@@ -86,7 +86,7 @@ func gpuErrors(w *window) []Symptom {
 		}
 		s := Symptom{Finding: "gpu/error", Severity: severity, GPUs: []string{t.name}, SinceS: seconds(w.now - since),
 			Words: fmt.Sprintf("%s has %s", t.gpuWord(), join(words))}
-		if k := slices.Index(w.gpuOf, i); k >= 0 {
+		if k := w.workerOf[i]; k >= 0 {
 			s.Workers = []string{w.workers[k].name}
 			s.Words += "; " + workerWord(w.workers[k].name) + " is on it"
 		}

@@ -140,27 +140,17 @@ func hadAShare(w *window, i, k int) bool {
 func hiddenWork(w *window, from, to int) (hidden float64, only bool) {
 	hidden = math.Inf(1)
 	for k := from; k < min(to, fleetLook); k++ {
-		held := 0.0
-		for i := range w.workers {
-			s := w.told(i, k)
-			if s == nil {
-				return 0, false // whoever does not answer may have them
-			}
-			held += s.holds()
+		all := w.loadAt(k)
+		if !all.told {
+			return 0, false
 		}
-		sent := w.sentAt(k)
+		held, sent := all.held, all.sent
 		if !(sent-held >= max(2, gaugeZeroPart*sent/float64(len(w.workers)))) {
 			return 0, false
 		}
 		hidden = min(hidden, sent-held)
 	}
-	empty := 0
-	for i := range w.workers {
-		if s := w.told(i, from); s != nil && !s.hasWork() {
-			empty++
-		}
-	}
-	return hidden, empty == 1
+	return hidden, w.loadAt(from).empty == 1
 }
 
 // stallAlone is for a worker with nobody to compare with: no other has work, or
@@ -177,19 +167,8 @@ func stallAlone(w *window, i int) *stall {
 	if s.barrenS < need {
 		return nil
 	}
-	flows, stands := false, 0
-	for j, t := range w.workers {
-		if j == i {
-			continue
-		}
-		if o := t.current(w.now); o != nil {
-			flows = flows || o.tokens > 0
-			if o.hasWork() && o.tokens == 0 {
-				stands++
-			}
-		}
-	}
-	if stands > 0 && !flows {
+	// It has work itself and makes none.
+	if all := w.flowNow(); all.stands > 1 && all.flows == 0 {
 		return nil // all of them together: that is the fleet's
 	}
 	return &stall{worker: i, s: s, forS: s.barrenS, peers: math.NaN()}

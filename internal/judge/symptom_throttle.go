@@ -77,7 +77,7 @@ func gpuThrottles(w *window) []Symptom {
 				continue
 			}
 			gpus, short = append(gpus, w.gpus[i].name), append(short, w.gpus[i].short())
-			if k := slices.Index(w.gpuOf, i); k >= 0 {
+			if k := w.workerOf[i]; k >= 0 {
 				workers = append(workers, w.workers[k].name)
 			}
 			least, most, samples, hottest = min(least, share), max(most, share), max(samples, c.of), max(hottest, c.temperature)

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"aicr/internal/spec"
@@ -30,8 +31,12 @@ type TallyRow struct {
 	silent int // gaps in a row, up to the latest sample
 }
 
-// Silent says that there was no answer, or none any more at the end.
-func (r *TallyRow) Silent() bool { return r.Samples == 0 || r.silent >= 2 }
+// Silent says that there was no answer, or none any more at the end, or that what answered
+// told no value at all.
+func (r *TallyRow) Silent() bool { return !r.Measured() || r.silent >= 2 }
+
+// Measured says whether any value was ever told.
+func (r *TallyRow) Measured() bool { return len(r.Values)+len(r.Grown) > 0 || r.Throttle != nil }
 
 // Bounds are the least, the greatest and the mean of a value.
 type Bounds struct {
@@ -106,6 +111,9 @@ func (t *Tally) Add(s spec.Sample) {
 				r.Throttle = map[string]int{}
 			}
 			for _, why := range *g.Throttle {
+				if _, known := r.Throttle[why]; !known && len(r.Throttle) >= mostReasons {
+					why = otherReasons
+				}
 				r.Throttle[why]++
 			}
 		}
@@ -126,6 +134,13 @@ func (t *Tally) Add(s spec.Sample) {
 		r.counter("stalls", f.Stalls)
 	}
 }
+
+// mostReasons is how many reasons of a GPU's low clocks are told apart: an exporter has a
+// dozen, and one that has others each time must not fill the memory.
+const (
+	mostReasons  = 64
+	otherReasons = "other reasons"
+)
 
 // mostRows is how many things are told apart. Where names change all the time, who
 // was heard longest ago goes.
@@ -153,7 +168,7 @@ func (t *Tally) settle(s *spec.Sample, r *TallyRow) {
 }
 
 func (r *TallyRow) gauge(name string, v *float64) {
-	if v == nil {
+	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
 		return
 	}
 	delete(r.NotMeasured, name) // as a rate, which takes two samples
@@ -163,25 +178,28 @@ func (r *TallyRow) gauge(name string, v *float64) {
 	}
 	b.N++
 	b.Min, b.Max = min(b.Min, *v), max(b.Max, *v)
-	b.Mean += (*v - b.Mean) / float64(b.N)
+	b.Mean += *v/float64(b.N) - b.Mean/float64(b.N) // the difference itself may be no number
 	r.Values[name] = b
 }
 
 // counter adds what a counter has grown by. One that went down has begun anew,
 // and all that it has now is new.
 func (r *TallyRow) counter(name string, v *float64) {
-	if v == nil {
+	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
 		return
 	}
 	delete(r.NotMeasured, name)
 	last, known := r.counts[name]
 	r.counts[name] = *v
+	grown := 0.0
 	switch {
 	case !known:
-		r.Grown[name] += 0
 	case *v < last:
-		r.Grown[name] += *v
+		grown = *v
 	default:
-		r.Grown[name] += *v - last
+		grown = *v - last
+	}
+	if sum := r.Grown[name] + grown; !math.IsInf(sum, 0) {
+		r.Grown[name] = sum
 	}
 }

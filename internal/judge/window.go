@@ -312,6 +312,62 @@ type window struct {
 
 	fleet     *fleetStall
 	fleetDone bool
+
+	workerOf []int       // of GPU: the first worker that is on it, or -1
+	loads    [lookS]load // of the workers together, by second
+	flow     *flow       // of the workers together, now
+	atWork   *atWork     // of the GPUs, now
+}
+
+// load is what the workers have in one second, all together.
+type load struct {
+	done  bool
+	held  float64 // requests
+	empty int     // workers that have none
+	told  bool    // by every worker
+	sent  float64 // requests under way, by the count of whoever sent them
+}
+
+// loadAt is the workers' load in second k. It is added up once, however many workers are
+// asked about.
+func (w *window) loadAt(k int) *load {
+	l := &w.loads[k]
+	if l.done {
+		return l
+	}
+	l.done, l.told, l.sent = true, true, w.sentAt(k)
+	for i := range w.workers {
+		s := w.told(i, k)
+		if s == nil {
+			l.told = false // whoever does not answer may have them
+			continue
+		}
+		l.held += s.holds()
+		if !s.hasWork() {
+			l.empty++
+		}
+	}
+	return l
+}
+
+// flow is how many workers make tokens now, and how many have work and make none.
+type flow struct{ flows, stands int }
+
+func (w *window) flowNow() flow {
+	if w.flow == nil {
+		w.flow = &flow{}
+		for _, t := range w.workers {
+			if s := t.current(w.now); s != nil {
+				if s.tokens > 0 {
+					w.flow.flows++
+				}
+				if s.hasWork() && s.tokens == 0 {
+					w.flow.stands++
+				}
+			}
+		}
+	}
+	return *w.flow
 }
 
 // seen is what the workers that are at work did in one second, each sorted.
@@ -452,9 +508,10 @@ func orZero(v float64) float64 {
 	return v
 }
 
-// known is a value as a Picture has it.
+// known is a value as a Picture has it. What is no number, as a sum of very large ones, is
+// not known.
 func known(v float64) *float64 {
-	if math.IsNaN(v) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
 	}
 	return &v

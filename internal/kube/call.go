@@ -55,6 +55,8 @@ func (c *Cluster) persist(ctx context.Context, try func(context.Context) error) 
 			return tries > 1, nil
 		case ctx.Err() != nil:
 			return tries > 1, ended(ctx, since, err)
+		case c.pluginHangs(err):
+			return tries > 1, err
 		case errors.Is(err, context.DeadlineExceeded):
 			err = fmt.Errorf("no answer in %s: %w", limit, err)
 		case !c.transient(err):
@@ -65,6 +67,9 @@ func (c *Cluster) persist(ctx context.Context, try func(context.Context) error) 
 		}
 		if since.IsZero() {
 			since = time.Now()
+		}
+		if c.Down > 0 && !c.Reached() && isDown(err) {
+			patience = min(patience, c.Down)
 		}
 		pause := pauseAfter(tries, err)
 		if time.Since(since)+pause > patience {
@@ -79,6 +84,13 @@ func (c *Cluster) persist(ctx context.Context, try func(context.Context) error) 
 		case <-time.After(pause):
 		}
 	}
+}
+
+// pluginHangs says that the program that makes the credentials did not answer, and never
+// has. One that worked before may have lost the network.
+func (c *Cluster) pluginHangs(err error) bool {
+	_, ok := errors.AsType[*PluginError](err)
+	return ok && !c.Reached()
 }
 
 // ended is what is said where the caller's time, not the server's, has come to its end.
@@ -126,7 +138,7 @@ func (c *Cluster) missing(err error, patience time.Duration) {
 	defer c.health.mu.Unlock()
 	if !c.health.away && c.Trouble != nil {
 		c.health.away = true
-		c.Trouble(fmt.Sprintf("the API server does not answer as it should, and is tried again for up to %s: %s", patience, c.shown(err.Error())))
+		c.Trouble(fmt.Sprintf("%s; it is tried again for up to %s: %s", whoIsAway(err), patience, c.shown(err.Error())))
 	}
 }
 
@@ -205,13 +217,13 @@ func distrusted(err error) bool {
 
 // ask sends a request once, and gives the answer's body. client-go would send some again
 // by itself, without a word and without regard to the time.
-func ask(ctx context.Context, r *rest.Request) ([]byte, error) {
-	return askFor(ctx, r, "application/json")
+func (c *Cluster) ask(ctx context.Context, r *rest.Request) ([]byte, error) {
+	return c.askFor(ctx, r, "application/json")
 }
 
 // askFor is ask for an answer of a media type.
-func askFor(ctx context.Context, r *rest.Request, accept string) ([]byte, error) {
-	result, err := within(ctx, r.MaxRetries(0).SetHeader("Accept", accept))
+func (c *Cluster) askFor(ctx context.Context, r *rest.Request, accept string) ([]byte, error) {
+	result, err := c.within(ctx, r.MaxRetries(0).SetHeader("Accept", accept))
 	if err != nil {
 		return nil, err
 	}

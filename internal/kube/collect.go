@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,7 +100,10 @@ func (c *Cluster) knock(ctx context.Context, each time.Duration, r *readings) er
 		return nil
 	}
 	why := c.why(err)
+	plugin, noCredentials := errors.AsType[*PluginError](err)
 	switch {
+	case noCredentials:
+		why.Detail = plugin.Error()
 	case apierrors.IsUnauthorized(err):
 		return &UnreachableError{c.Server, spec.Unknown{Reason: spec.ReasonForbidden, Detail: "the cluster does not accept the credentials: " + why.Detail}}
 	case why.Reason == spec.ReasonForbidden:

@@ -216,3 +216,14 @@ func (c *Cluster) readPolicies(ctx context.Context, each time.Duration, r *readi
 	}
 	return listed(ctx, c, each, pathOf(served.got[0]), one(func(p *policy) string { return p.Status.State }))
 }
+
+// IsDynamoOperator says that a Deployment is Dynamo's operator, by what it is known by.
+func IsDynamoOperator(d Object) bool {
+	meta := metav1.ObjectMeta{Name: d.Name(), Labels: d.Labels()}
+	var pod corev1.PodSpec
+	for _, c := range d.List("spec", "template", "spec", "containers") {
+		pod.Containers = append(pod.Containers, corev1.Container{Image: c.Text("image")})
+	}
+	_, is := dynamoOperator.is(meta, pod)
+	return is
+}

@@ -84,7 +84,7 @@ func WriteConfigMap(ctx context.Context, c *Cluster, namespace, name string, k K
 		return err
 	}
 	// Applied, so that what it replaces is replaced at once, with all its keys.
-	result, err := within(ctx, c.server.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", owner).Param("force", "true").Body(whole))
+	result, err := c.within(ctx, c.server.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", owner).Param("force", "true").Body(whole))
 	if err != nil {
 		return c.plain(err)
 	}

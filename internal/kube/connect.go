@@ -41,10 +41,12 @@ type Cluster struct {
 	Limit    time.Duration     // of each try; 0: DefaultRequestTimeout
 	Patience time.Duration     // how long a server that does not answer is tried again; 0: DefaultPatience
 	First    time.Duration     // the same of one that has never answered: it may not be there at all; 0: as Patience
+	Down     time.Duration     // of one that has never answered, where nothing listens at its address or no way leads there; 0: as First
 	Trouble  func(text string) // hears once that the server is away, and once that it is back; nil: nobody does
 
 	server  rest.Interface
 	config  *rest.Config
+	plugin  string   // the program that makes the credentials; "": none does
 	secrets []string // never to be seen in an error
 	health  health
 }
@@ -90,6 +92,7 @@ func connectTo(config *rest.Config, name string) (*Cluster, error) {
 	config.QPS, config.Burst = 50, 100        // a snapshot is some fifteen requests and one for each 500 nodes
 	config.Timeout = 0                        // every request has its own
 	c := &Cluster{Context: name, config: config, Server: withoutUser(config.Host), secrets: secretsOf(config)}
+	c.watchPlugin(config)
 	// The client for all of Kubernetes would make the program twice as large, for eight
 	// lists.
 	scheme := runtime.NewScheme()
@@ -210,4 +213,5 @@ const (
 	DefaultTimeout        = time.Minute
 	DefaultRequestTimeout = 15 * time.Second
 	DefaultPatience       = 3 * time.Minute
+	DefaultDown           = 5 * time.Second
 )

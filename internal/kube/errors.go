@@ -70,6 +70,9 @@ type AwayError struct {
 }
 
 func (e *AwayError) Error() string {
+	if webhook := WebhookOf(e.cause); webhook != "" {
+		return fmt.Sprintf("no answer of a webhook (%s) for %s: %v", webhook, e.For.Round(time.Second), e.cause)
+	}
 	return fmt.Sprintf("no answer for %s: %v", e.For.Round(time.Second), e.cause)
 }
 func (e *AwayError) Unwrap() error { return e.cause }

@@ -114,7 +114,7 @@ func (v apiVersion) path() string {
 func (c *Cluster) discoverySoon(ctx context.Context, path string, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Limit, DefaultRequestTimeout))
 	defer cancel()
-	data, err := ask(klog.NewContext(ctx, klog.Logger{}), c.server.Get().AbsPath(path)) // client-go would write to standard error
+	data, err := c.ask(klog.NewContext(ctx, klog.Logger{}), c.server.Get().AbsPath(path)) // client-go would write to standard error
 	if err == nil {
 		err = json.Unmarshal(data, answer)
 	}

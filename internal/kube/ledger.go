@@ -39,6 +39,7 @@ type ledgerNode struct {
 	} `json:"spec"`
 	Status struct {
 		Allocatable quantities `json:"allocatable"`
+		Capacity    quantities `json:"capacity"`
 		Conditions  []struct {
 			Type   string `json:"type"`
 			Status string `json:"status"`
@@ -217,11 +218,27 @@ func (b *balancing) node(n ledgerNode) error {
 	if shares, err := strconv.Atoi(n.Metadata.Labels["nvidia.com/gpu.replicas"]); err == nil && shares > 1 {
 		node.Shares = shares
 	}
+	node.Declared = n.declared()
 	if node.FreeCPU, err = n.Status.Allocatable.milli(cpuResource, whose); err != nil {
 		return err
 	}
 	b.nodes[node.Name] = node
 	return nil
+}
+
+// declared is how many GPUs a node is said to have, by GPU feature discovery's labels or by
+// its capacity: of one whose device plugin has died, nothing else says that there are any.
+func (n ledgerNode) declared() int {
+	if count, err := strconv.Atoi(n.Metadata.Labels["nvidia.com/gpu.count"]); err == nil && count > 0 {
+		return count
+	}
+	if gpus, err := n.Status.Capacity.whole(pluginResource, ""); err == nil && gpus > 0 {
+		return int(gpus)
+	}
+	if n.Metadata.Labels["nvidia.com/gpu.present"] == "true" {
+		return 1
+	}
+	return 0
 }
 
 // pools takes the newest generation of each pool, as the scheduler does, and nothing of

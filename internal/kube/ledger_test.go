@@ -486,3 +486,17 @@ func TestANodesProductIsInOneWord(t *testing.T) {
 		}
 	}
 }
+
+// A node whose device plugin has died offers nothing, and still has GPUs.
+func TestWhatANodeIsSaidToHave(t *testing.T) {
+	for want, text := range map[int]string{
+		0: `{kind: Node, metadata: {name: node}, status: {capacity: {cpu: "4"}, allocatable: {cpu: "4"}}}`,
+		1: `{kind: Node, metadata: {name: node, labels: {nvidia.com/gpu.present: "true"}}}`,
+		4: `{kind: Node, metadata: {name: node, labels: {nvidia.com/gpu.present: "true"}}, status: {capacity: {nvidia.com/gpu: "4"}, allocatable: {nvidia.com/gpu: "0"}}}`,
+		8: `{kind: Node, metadata: {name: node, labels: {nvidia.com/gpu.present: "true", nvidia.com/gpu.count: "8"}}, status: {capacity: {nvidia.com/gpu: many}}}`,
+	} {
+		if n := balancedNodes(t, text)[0]; n.Declared != want || n.Plugin != 0 {
+			t.Errorf("%+v, want %d declared", n, want)
+		}
+	}
+}

@@ -221,6 +221,19 @@ type GPUNode struct {
 	ClaimHeld  []Holder // claims that were given a device, without those of administrators
 
 	FreeCPU int64 // millicores that no pod has asked for
+
+	Declared int          // GPUs that its labels or its capacity say it has, whatever is offered of them; 0: none
+	Reserved *Reservation // by a run of this program; nil: by none
+}
+
+// Reservation is a node that a run has to itself for a while.
+type Reservation struct {
+	Node      string
+	Run       string
+	Namespace string // that the Lease is in
+	Since     time.Time
+	Until     time.Time // renewed before; after it the node is free
+	Settled   bool      // its run has seen no other reservation of the node, in any namespace
 }
 
 // Product is what GPUs the node has, in the words of its label, else of its devices; "" is
@@ -266,8 +279,8 @@ type Taint struct{ Key, Value, Effect string }
 
 // Holder is who holds GPUs.
 type Holder struct {
-	Kind      string // Pod, ResourceClaim
-	Namespace string
-	Name      string
-	GPUs      int // 0: those that it has were counted with another holder, who shares them
+	Kind      string `json:"kind"` // Pod, ResourceClaim
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	GPUs      int    `json:"gpus"` // 0: those that it has were counted with another holder, who shares them
 }

@@ -138,7 +138,7 @@ func (c *Cluster) eachPage(ctx context.Context, path, selector, accept string, t
 			if next != "" {
 				q = q.Param("continue", next)
 			}
-			data, err := askFor(ctx, q, accept)
+			data, err := c.askFor(ctx, q, accept)
 			if err != nil {
 				return err
 			}
@@ -236,7 +236,7 @@ func (c *Cluster) Delete(ctx context.Context, r Resource, namespace, name string
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	repeated, err := c.persist(ctx, func(ctx context.Context) error {
-		_, err := ask(ctx, c.server.Delete().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body))
+		_, err := c.ask(ctx, c.server.Delete().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body))
 		return err
 	})
 	if repeated && IsNotFound(err) {
@@ -248,7 +248,7 @@ func (c *Cluster) Delete(ctx context.Context, r Resource, namespace, name string
 // object asks until it is answered with an object.
 func (c *Cluster) object(ctx context.Context, request func() *rest.Request) (o Object, repeated bool, err error) {
 	repeated, err = c.persist(ctx, func(ctx context.Context) error {
-		data, err := ask(ctx, request())
+		data, err := c.ask(ctx, request())
 		if err != nil {
 			return err
 		}

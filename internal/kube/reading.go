@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"aicr/internal/spec"
 )
@@ -105,7 +104,7 @@ func (c *Cluster) get(ctx context.Context, path string, o metav1.ListOptions, an
 	if o.Continue != "" {
 		r = r.Param("continue", o.Continue)
 	}
-	result, err := within(ctx, r.SetHeader("Accept", "application/json"))
+	result, err := c.within(ctx, r.SetHeader("Accept", "application/json"))
 	if err != nil {
 		return err
 	}
@@ -120,18 +119,6 @@ func (c *Cluster) get(ctx context.Context, path string, o metav1.ListOptions, an
 		return fmt.Errorf("the answer is no JSON of its kind: %w", err)
 	}
 	return nil
-}
-
-// within ends with the context, even where a plugin that makes credentials does not.
-func within(ctx context.Context, r *rest.Request) (rest.Result, error) {
-	answered := make(chan rest.Result, 1)
-	go func() { answered <- r.Do(ctx) }()
-	select {
-	case result := <-answered:
-		return result, nil
-	case <-ctx.Done():
-		return rest.Result{}, ctx.Err()
-	}
 }
 
 // listed reads all objects of a kind. Of each, what matters is taken; none is kept.

@@ -94,7 +94,7 @@ func (c *Cluster) servedOf(ctx context.Context, group string) (Served, error) {
 
 func (c *Cluster) discovery(ctx context.Context, path string, answer any) error {
 	_, err := c.persist(ctx, func(ctx context.Context) error {
-		data, err := ask(ctx, c.server.Get().AbsPath(path))
+		data, err := c.ask(ctx, c.server.Get().AbsPath(path))
 		if err != nil {
 			return err
 		}

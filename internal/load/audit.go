@@ -38,14 +38,15 @@ type Audit struct {
 	Throttled   *Throttling // nil: the cgroup does not tell
 	CPUPressure *float64    // share of the time that some task waited for a CPU; nil: not told
 
-	Reasons []Reason // why the figures are the client's rather than the server's
+	Reasons []Reason // why the figures are not the server's
 }
 
-// Valid reports that the client was not the limit.
+// Valid reports that the figures are the server's: the client was not the limit, and no
+// answer came that no request asked for.
 func (a *Audit) Valid() bool { return len(a.Reasons) == 0 }
 
 // Reason is why a measurement is invalid. ID is one of the finding ids
-// client/under-driven and client/late.
+// client/under-driven, client/late and server/unsolicited.
 type Reason struct{ ID, Text, Hint string }
 
 // Spread sums up a distribution of durations.
@@ -198,16 +199,21 @@ func (a *Audit) flow(res *Result) time.Duration {
 // whether they reached the measurement.
 func (a *Audit) judge(p *Plan, res *Result, ttft time.Duration) {
 	const moreCPU = "give the client more CPU (a request of its own, another node), or ask for less load"
-	refused := false
+	backedOff := false
 	var answered, unsent int64
 	for r := range res.Log.All() {
-		refused = refused || r.Class == Connect
+		backedOff = backedOff || r.BackedOff()
 		if r.Has(Exhausted) {
 			unsent++
 		}
 		if r.Phase != Warmup && r.FirstByte != 0 {
 			answered++
 		}
+	}
+	if res.Unsolicited > 0 {
+		a.Reasons = append(a.Reasons, Reason{"server/unsolicited",
+			fmt.Sprintf("the server sent bytes that no request asked for, %d times: an answer cannot be told from that of another request", res.Unsolicited),
+			"look for a proxy that answers twice, or mixes up connections; --connection-reuse-strategy never takes a connection for each request"})
 	}
 	if unsent > 0 {
 		a.Reasons = append(a.Reasons, Reason{"client/under-driven",
@@ -220,9 +226,9 @@ func (a *Audit) judge(p *Plan, res *Result, ttft time.Duration) {
 			fmt.Sprintf("the client's own stamps were late: p99 %s by %s, where %s is allowed", round(a.StampLag.P99), a.LagBy, round(limit)),
 			moreCPU})
 	}
-	// Users that rest after a refused connection, and requests that a cap holds
+	// Users that back off after a failed connection, and requests that a cap holds
 	// back, are not the client's shortfall.
-	if a.Asked > 0 && !math.IsNaN(a.InFlight) && !refused && a.Steady > ttft &&
+	if a.Asked > 0 && !math.IsNaN(a.InFlight) && !backedOff && a.Steady > ttft &&
 		a.InFlight < minInFlight*float64(a.Asked) {
 		a.Reasons = append(a.Reasons, Reason{"client/under-driven",
 			fmt.Sprintf("the client held %.1f of %d requests in flight", a.InFlight, a.Asked), moreCPU})

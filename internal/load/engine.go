@@ -41,6 +41,10 @@ type Result struct {
 	Audit Audit
 	Wire  string // what carried the requests
 
+	// Unsolicited counts how often bytes came that no request asked for: as often was an
+	// answer, or a part of one, in danger of being taken for that of another request.
+	Unsolicited int64
+
 	Warmup, Main Window
 	Interrupted  bool // stopped by the caller before the schedule's end
 }
@@ -69,6 +73,9 @@ const never = int64(math.MaxInt64)
 // requests are records.
 func Run(ctx context.Context, p *Plan, live *Live) (*Result, error) {
 	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if err := p.fitDescriptors(); err != nil {
 		return nil, err
 	}
 	if live == nil {
@@ -101,11 +108,13 @@ func Run(ctx context.Context, p *Plan, live *Live) (*Result, error) {
 	}
 	res.Interrupted = ctx.Err() != nil
 	live.stop()
+	w.settle()
 
 	r.log.seal()
 	res.Gaps = NewGaps()
 	for _, s := range r.senders {
 		res.Gaps.Merge(s.gaps)
+		res.Unsolicited += s.unsolicited
 	}
 	res.Main.assignPhases(r.log)
 	res.Audit = audit.conclude(p, res, r.senders)
@@ -289,6 +298,8 @@ type sender struct {
 	log  *shardLog
 	gaps *Gaps
 	lag  *lag
+
+	unsolicited int64 // times that bytes came which no request asked for
 }
 
 // begin opens the record of a request.
@@ -297,6 +308,8 @@ func (s *sender) begin(st *stage, str *stream, lane Lane, seq, intended int64, u
 	rec := s.log.add()
 	s.mu.Unlock()
 	rec.Seq, rec.Intended, rec.Lane, rec.User = seq, intended, lane, user
+	_, asked := s.run.plan.Work.Asked(st.index(lane, seq))
+	rec.Asked = clamp(int64(asked))
 	if lane == Open {
 		st.opened.Add(1)
 	}
@@ -316,6 +329,9 @@ func (s *sender) finish(str *stream, at int64, cause error) {
 	if message != "" {
 		rec.Detail = s.log.detail(message)
 	}
+	if rec.Class == Unsolicited {
+		s.unsolicited++
+	}
 	if rec.OK() && rec.Phase != Warmup && rec.Lane != Sentinel {
 		s.gaps.Add(str.stamps)
 	}
@@ -324,6 +340,22 @@ func (s *sender) finish(str *stream, at int64, cause error) {
 	}
 	s.mu.Unlock()
 	s.run.live.finished(rec)
+}
+
+// surplus notes bytes that came when no request was under way. The answer before them, of
+// rec, is credited to nobody: it may have been another one's.
+func (s *sender) surplus(rec *Record, b []byte) {
+	cause := &surplusError{excerpt(b, 80)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsolicited++
+	if rec == nil || rec.Class == Unsolicited {
+		return
+	}
+	if rec.OK() {
+		s.run.live.failed.Add(1)
+	}
+	rec.Class, rec.Detail = Unsolicited, s.log.detail(excerpt([]byte(cause.Error()), maxMessage))
 }
 
 // assignPhases tells ramp and drain from the steady part, once all is known.

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"errors"
 	"io/fs"
 	"time"
 )
@@ -39,3 +40,10 @@ func NagleBetween(later, once *Record) Nagle { return nagleBetween(later, once) 
 
 // AcksAtOnce reports whether the load is to acknowledge every read at once.
 func (t *Target) AcksAtOnce() bool { return t.quickAck }
+
+// Fit says to what the soft limit of open files is raised for so many connections.
+func Fit(soft, hard uint64, connections int, open uint64) (raise uint64, refused *DescriptorLimit) {
+	raise, err := limits{soft, hard}.fit(connections, open)
+	refused, _ = errors.AsType[*DescriptorLimit](err)
+	return raise, refused
+}

@@ -106,10 +106,11 @@ func Knock(ctx context.Context, t *Target, w *workload.Workload, timeout time.Du
 	next := func(habit ackHabit) (Record, error) {
 		x.habit = habit
 		index := workload.Probe(x.asked)
-		r, err := x.send(ctx, w.Body(nil, index))
+		_, asked := w.Asked(index)
+		r, err := x.send(ctx, w.Body(nil, index), asked)
 		if err == nil {
 			x.learn(r)
-			_, x.probe.Asked = w.Asked(index)
+			x.probe.Asked = asked
 		}
 		return r, err
 	}
@@ -160,14 +161,15 @@ func (x *examiner) connect() {
 	x.line, x.close = l, l.hangUp
 }
 
-// send sends one body and returns its record, or why it was not served.
-func (x *examiner) send(ctx context.Context, body []byte) (Record, error) {
+// send sends one body, which asks for so many tokens, and returns its record, or why it
+// was not served.
+func (x *examiner) send(ctx context.Context, body []byte, asked int) (Record, error) {
 	if x.line == nil {
 		x.connect()
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, x.timeout, errTimeout)
 	defer cancel()
-	var rec Record
+	rec := Record{Asked: clamp(int64(asked))}
 	var str stream
 	str.begin(&rec)
 	x.asked++
@@ -193,7 +195,7 @@ func (x *examiner) send(ctx context.Context, body []byte) (Record, error) {
 		x.hangUp()
 		x.line = nil
 		x.target.HTTP2()
-		return x.send(ctx, body)
+		return x.send(ctx, body, asked)
 	}
 	return rec, &Failure{Class: rec.Class, Status: int(rec.Status), Message: message, Err: err}
 }
@@ -299,7 +301,7 @@ func (x *examiner) ask(ctx context.Context, fields workload.Fields, words int) (
 	if err != nil {
 		return Record{}, err
 	}
-	return x.send(ctx, w.Body(nil, workload.Probe(x.asked)))
+	return x.send(ctx, w.Body(nil, workload.Probe(x.asked)), probeTokens)
 }
 
 func (x *examiner) learn(r Record) {

@@ -39,6 +39,8 @@ type Record struct {
 	CachedTokens     int32
 	ReasoningTokens  int32
 
+	Asked     int32 // output tokens that were asked for, of all choices; 0: not known
+	TextBytes int32 // of UTF-8, of all text that came: reasoning and calls of tools too
 	Chunks    int32 // events with content
 	Events    int32 // all events
 	Reads     int32 // reads that brought at least one event
@@ -80,12 +82,28 @@ func (r *Record) Tokens() int32 {
 	return r.Chunks
 }
 
+// BackedOff reports that the connection failed before it carried an answer, or brought one
+// without an end: its user waits before it connects again (backoff.go), so that a server
+// which refuses everybody is not asked as fast as the client can ask.
+func (r *Record) BackedOff() bool {
+	switch r.Class {
+	case Connect, TLSFailed, Oversized:
+		return true
+	case Reset, BadStream:
+		return r.Status == 0
+	case Truncated:
+		return r.Events == 0
+	case OK, Timeout, HTTPStatus, ErrorEvent, NoTokens, Unsolicited, Interrupt:
+	}
+	return false
+}
+
 // Flags are the yes-or-no facts of a Record.
 type Flags uint16
 
 // The facts that a Record keeps a bit for.
 const (
-	HasUsage  Flags = 1 << iota // the server counted the tokens
+	HasUsage  Flags = 1 << iota // the server counted the tokens of the whole answer
 	HasCached                   // usage told cached prompt tokens
 	HasWorker                   // the server named the worker
 	Reused                      // the connection had carried a request before
@@ -99,23 +117,25 @@ type Class uint8
 
 // The classes, in the order in which reports list them.
 const (
-	OK         Class = iota
-	Connect          // no connection: refused, unreachable, timed out while connecting
-	TLSFailed        // the handshake failed
-	Timeout          // no whole answer within the request's time limit
-	Reset            // the connection was reset, or closed before any byte of the answer
-	Truncated        // the stream ended without a finish reason, or its body was cut
-	HTTPStatus       // an answer other than 200
-	ErrorEvent       // an error told inside a stream that had begun with 200
-	NoTokens         // a whole answer without any content
-	BadStream        // not HTTP, or not an event stream
-	Interrupt        // stopped by the user or by the end of the run; not the server's doing
+	OK          Class = iota
+	Connect           // no connection: refused, unreachable, timed out while connecting
+	TLSFailed         // the handshake failed
+	Timeout           // no whole answer within the request's time limit
+	Reset             // the connection was reset, or closed before any byte of the answer
+	Truncated         // the stream ended without a finish reason, or its body was cut
+	HTTPStatus        // an answer other than 200
+	ErrorEvent        // an error told inside a stream that had begun with 200
+	NoTokens          // a whole answer without any content
+	BadStream         // not HTTP, or not an event stream
+	Oversized         // more events or bytes than an answer of the tokens asked for can have
+	Unsolicited       // bytes on its connection that no request asked for
+	Interrupt         // stopped by the user or by the end of the run; not the server's doing
 	classes
 )
 
 var classNames = [classes]string{
 	"ok", "connect", "tls", "timeout", "reset", "truncated",
-	"http-status", "error-event", "no-tokens", "bad-stream", "interrupted",
+	"http-status", "error-event", "no-tokens", "bad-stream", "oversized", "unsolicited", "interrupted",
 }
 
 func (c Class) String() string { return classNames[c] }

@@ -15,6 +15,13 @@ func (r *Record) Request(zero int64, detail string) spec.Request {
 		Intended: at(r.Intended), Sent: at(r.Sent), First: at(r.FirstContent), Last: at(r.LastContent), End: at(r.End),
 		Gap: r.MaxGap, GapEnd: at(r.MaxGapAt), Tokens: int(r.Tokens()), Class: r.Class.String(), Status: int(r.Status),
 		Finish: r.Finish.String(), Detail: detail}
+	if r.Chunks > 0 {
+		events, text := int(r.Chunks), int(r.TextBytes)
+		q.Events, q.TextBytes = &events, &text
+	}
+	if r.Has(Exhausted) {
+		q.Class = spec.ClassExhausted
+	}
 	if q.Sent == 0 {
 		q.Sent = q.Intended // no connection: its user was busy with it all the same
 	}

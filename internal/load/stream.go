@@ -2,8 +2,10 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,14 +32,35 @@ type stream struct {
 	body   []byte // the beginning of an answer that is no event stream
 	fault  []byte // the error that the server told inside the stream
 	broken error  // the stream is not what it should be
+
+	mostEvents int32
+	mostBytes  int64
 }
 
 // maxBody is how much of an error's body is kept.
 const maxBody = 2048
 
-// begin makes the stream ready for the next answer.
+// The bounds of an answer, so that one without an end has one. They are far beyond what
+// servers send: a token takes some 300 bytes of events, or 3 KB with 20 logprobs, and a
+// server may say that it is still there.
+const (
+	eventsAlways  = 4096
+	eventsAToken  = 16
+	bytesAlways   = 4 << 20
+	bytesAToken   = 8 << 10
+	bytesAsked    = 4       // for each byte of the request, which may be echoed
+	unknownTokens = 1 << 16 // where the request does not bound its answer
+)
+
+// begin makes the stream ready for the next answer. What the request asked for is in rec.
 func (s *stream) begin(rec *Record) {
 	s.rec = rec
+	tokens := rec.Asked
+	if tokens <= 0 {
+		tokens = unknownTokens
+	}
+	s.mostEvents = int32(min(eventsAlways+eventsAToken*int64(tokens), math.MaxInt32))
+	s.mostBytes = bytesAlways + bytesAToken*int64(tokens)
 	s.answer.Reset()
 	s.events.Reset()
 	s.stamps = s.stamps[:0]
@@ -62,9 +85,23 @@ func (s *stream) feed(b []byte, at int64) (whole bool) {
 		return true
 	}
 	if n < len(b) {
-		s.broken = errors.New("bytes after the end of the answer")
+		s.broken = &surplusError{excerpt(b[n:], 80)}
 	}
-	return s.answer.Done()
+	return s.oversized() || s.answer.Done()
+}
+
+// oversized reports, in s.broken too, that the answer is beyond its bounds.
+func (s *stream) oversized() bool {
+	r := s.rec
+	switch bytes := s.mostBytes + bytesAsked*int64(r.BytesOut); {
+	case r.Events > s.mostEvents:
+		s.broken = &oversizedError{int64(r.Events), "events", int64(s.mostEvents), r.Asked}
+	case r.BytesIn > bytes:
+		s.broken = &oversizedError{r.BytesIn, "bytes", bytes, r.Asked}
+	default:
+		return false
+	}
+	return true
 }
 
 // feedBody is feed for a body whose transfer coding someone else has undone.
@@ -74,6 +111,9 @@ func (s *stream) feedBody(b []byte, at int64) error {
 	before := s.rec.Events
 	err := s.Body(b)
 	s.count(before)
+	if err == nil && s.oversized() {
+		err = s.broken
+	}
 	return err
 }
 
@@ -131,12 +171,23 @@ func (s *stream) Event(name, data []byte) {
 		r.FirstChoice = s.at
 	}
 	if c.Content || c.Reasoning {
+		if r.Has(Done) {
+			if s.broken == nil {
+				s.broken = fmt.Errorf("event %d has content, and [DONE] came before it", r.Events)
+			}
+			return
+		}
 		s.content(c.Content)
+		r.TextBytes = int32(min(int64(r.TextBytes)+int64(c.Text), math.MaxInt32))
+		r.Flags &^= HasUsage // what was counted before is not all of it
 	}
 	if c.Finish != nil {
 		r.Finish = finishOf(c.Finish)
 	}
-	if c.HasUsage {
+	switch {
+	case c.Uncounted:
+		r.Flags &^= HasUsage | HasCached
+	case c.HasUsage:
 		r.Flags |= HasUsage
 		r.PromptTokens = clamp(c.Prompt)
 		r.CompletionTokens = clamp(c.Completion)
@@ -215,12 +266,51 @@ type connectError struct {
 func (e *connectError) Error() string { return e.cause.Error() }
 func (e *connectError) Unwrap() error { return e.cause }
 
+// surplusError says that bytes came that no request asked for.
+type surplusError struct{ excerpt string }
+
+func (e *surplusError) Error() string {
+	return "bytes on the connection that no request asked for: " + strconv.Quote(e.excerpt)
+}
+
+// oversizedError says that an answer was given up because it had no end in sight.
+type oversizedError struct {
+	got   int64
+	what  string
+	limit int64
+	asked int32
+}
+
+func (e *oversizedError) Error() string {
+	asked := fmt.Sprintf("%d output tokens were asked for", e.asked)
+	if e.asked <= 0 {
+		asked = "the request does not bound its output tokens"
+	}
+	return fmt.Sprintf("the answer was given up after %d %s, where %d is the most (%s)", e.got, e.what, e.limit, asked)
+}
+
+// maxMessage bounds what is kept of a failure's words: a certificate's names, for
+// instance, may be as many as the server likes.
+const maxMessage = 480
+
 // finish closes the record: it says how the request ended, and returns a
 // message when it failed. cause is nil when the answer is whole. What the
 // server said comes before how the connection ended.
 func (s *stream) finish(at int64, cause error) (message string) {
+	message = s.close(at, cause)
+	if s.rec.OK() {
+		return ""
+	}
+	return excerpt([]byte(message), maxMessage)
+}
+
+func (s *stream) close(at int64, cause error) (message string) {
 	r := s.rec
 	r.End = at
+	if r.Chunks > 0 && r.CompletionTokens == 0 {
+		r.Flags &^= HasUsage // no tokens, and yet there is content: that counts nothing
+	}
+	surplus, unsolicited := errors.AsType[*surplusError](cmp.Or(s.broken, cause))
 	connect, unconnected := errors.AsType[*connectError](cause)
 	switch {
 	case errors.Is(cause, errInterrupted):
@@ -234,6 +324,8 @@ func (s *stream) finish(at int64, cause error) (message string) {
 		if exhausted(cause) {
 			r.Flags |= Exhausted
 		}
+	case unsolicited:
+		r.Class, message = Unsolicited, surplus.Error()
 	case r.Status != 0 && r.Status != 200:
 		r.Class, message = HTTPStatus, s.statusMessage()
 	case len(s.fault) > 0:
@@ -244,6 +336,9 @@ func (s *stream) finish(at int64, cause error) (message string) {
 		r.Class, message = BadStream, "an answer that is no event stream: "+s.bodyMessage()
 	case s.broken != nil:
 		r.Class, message = BadStream, s.broken.Error()
+		if _, oversized := errors.AsType[*oversizedError](s.broken); oversized {
+			r.Class = Oversized
+		}
 	case errors.Is(cause, http1.ErrTruncated):
 		r.Class, message = Truncated, cause.Error()
 	case cause != nil:

@@ -12,6 +12,9 @@ type wire interface {
 	// carry returns when the stage has nothing more to send and everything sent
 	// has ended.
 	carry(*stage)
+	// settle ends the idle connections when all is over, and hears what a server still
+	// says on them without having been asked.
+	settle()
 	close()
 }
 
@@ -29,9 +32,9 @@ const (
 	HTTP2Wire
 )
 
-// connectRest is how long a user of the closed loop waits after it could not
-// connect.
-const connectRest = 50 * time.Millisecond
+// settleWithin is how long settle waits for servers to end idle connections in turn. Most
+// do at once; one that owes answers which no request asked for has this long to send them.
+const settleWithin = time.Second
 
 func openWire(r *run) (wire, error) {
 	t := r.plan.Target

@@ -33,6 +33,7 @@ func (w *connWire) name() string {
 }
 
 func (w *connWire) carry(st *stage) { w.crew.carry(st) }
+func (w *connWire) settle()         { w.crew.settle() }
 
 func (w *connWire) close() {
 	w.stop()
@@ -56,6 +57,8 @@ type line interface {
 	// exchange sends one request and reads its answer into the stream, and says
 	// how the exchange itself failed.
 	exchange(ctx context.Context, body []byte, str *stream) error
+	// settle ends an idle connection, and notes what still comes on it.
+	settle()
 	hangUp()
 }
 
@@ -74,8 +77,9 @@ type crew struct {
 type hand struct {
 	line
 	stream
-	body []byte
-	id   int32
+	body    []byte
+	id      int32
+	backoff backoff
 }
 
 func (c *crew) hand() *hand {
@@ -95,6 +99,14 @@ func (c *crew) rest(h *hand) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.free = append(c.free, h)
+}
+
+func (c *crew) settle() {
+	var lines sync.WaitGroup
+	for _, h := range c.all {
+		lines.Go(h.line.settle)
+	}
+	lines.Wait()
 }
 
 func (c *crew) close() {
@@ -159,8 +171,8 @@ func (c *crew) user(ctx context.Context, st *stage, h *hand, u int) {
 		}
 		c.request(ctx, st, h, Closed, seq, intended)
 		intended = h.rec.End
-		if h.rec.Class == Connect {
-			intended += int64(connectRest)
+		if wait := h.backoff.after(h.rec, c.run.plan.Seed); wait > 0 {
+			intended += int64(wait)
 			st.sleep(intended)
 		}
 	}
@@ -228,8 +240,19 @@ func endedBy(limited context.Context, err error) error {
 type connLine struct {
 	wire *connWire
 	conn *opened
+	last *Record // of the request that the connection carried last
 	out  []byte
 	buf  []byte
+}
+
+func (l *connLine) settle() {
+	if l.conn == nil {
+		return
+	}
+	if surplus := l.conn.settle(l.buf, settleWithin); surplus != nil {
+		l.wire.surplus(l.last, surplus)
+	}
+	l.hangUp()
 }
 
 func (l *connLine) hangUp() {
@@ -242,9 +265,16 @@ func (l *connLine) hangUp() {
 func (l *connLine) exchange(ctx context.Context, body []byte, str *stream) (err error) {
 	run := l.wire.run
 	rec := str.rec
-	if l.conn != nil && stale(l.conn.socket) {
-		l.hangUp()
+	if l.conn != nil {
+		state, surplus := l.conn.idle(l.buf)
+		if state == idleSurplus {
+			l.wire.surplus(l.last, surplus)
+		}
+		if state != idleSilent {
+			l.hangUp()
+		}
 	}
+	l.last = rec
 	if l.conn == nil {
 		if l.conn, err = run.plan.Target.open(ctx); err != nil {
 			l.conn = nil

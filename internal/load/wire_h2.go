@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,6 +100,7 @@ func (t *Target) transport() *http.Transport {
 func (w *http2Wire) name() string { return "HTTP/2 by net/http" }
 
 func (w *http2Wire) carry(st *stage) { w.crew.carry(st) }
+func (w *http2Wire) settle()         {} // a frame of a stream that was never opened ends the connection
 
 func (w *http2Wire) close() {
 	w.stop()
@@ -159,6 +161,7 @@ type http2Line struct {
 	buf  []byte
 }
 
+func (*http2Line) settle() {}
 func (*http2Line) hangUp() {}
 
 func (l *http2Line) exchange(ctx context.Context, body []byte, str *stream) error {
@@ -185,7 +188,7 @@ func (l *http2Line) exchange(ctx context.Context, body []byte, str *stream) erro
 		if rec.Sent == 0 {
 			return &connectError{cause: unwrapDial(err), tls: shook}
 		}
-		return &resetError{unwrapDial(err)}
+		return brokenConnection(err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if rec.FirstByte == 0 {
@@ -214,9 +217,19 @@ func (l *http2Line) exchange(ctx context.Context, body []byte, str *stream) erro
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return http1.ErrTruncated
 		default:
-			return &resetError{unwrapDial(err)}
+			return brokenConnection(err)
 		}
 	}
+}
+
+// brokenConnection is why a connection of HTTP/2 failed under a request. net/http ends one
+// on which a frame comes for a stream that was never opened, which is an answer that no
+// request asked for, and tells it by these words alone.
+func brokenConnection(err error) error {
+	if err = unwrapDial(err); strings.Contains(err.Error(), "connection error: PROTOCOL_ERROR") {
+		return &surplusError{err.Error()}
+	}
+	return &resetError{err}
 }
 
 func (t *Target) headers() http.Header {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -58,6 +59,14 @@ func (w *loopWire) close() {
 	}
 }
 
+func (w *loopWire) settle() {
+	var loops sync.WaitGroup
+	for _, l := range w.loops {
+		loops.Go(l.settle)
+	}
+	loops.Wait()
+}
+
 func (w *loopWire) carry(st *stage) {
 	over := make(chan struct{})
 	var signals, loops sync.WaitGroup
@@ -95,8 +104,8 @@ type loop struct {
 	conns    []*loopConn // every one, by its slot
 	users    []*loopConn // of the closed loop's users, this loop's share
 	free     []*loopConn // of the open lane: without a request, the warmest last
-	resting  []resting   // users that could not connect, in the order of their return
-	oldest   *loopConn   // the waiting ones, by when their time is up
+	resting  restingUsers
+	oldest   *loopConn // the waiting ones, by when their time is up
 	newest   *loopConn
 	inFlight int
 
@@ -139,6 +148,7 @@ type loopConn struct {
 	rest     []byte // what the kernel did not take yet
 	begun    int64  // when the connection's opening began
 	seq      int64
+	backoff  backoff
 
 	older, newer *loopConn
 	waiting      bool
@@ -353,14 +363,14 @@ func (l *loop) next(c *loopConn, intended int64) {
 
 // send opens the record and, where the connection is open, writes the request.
 func (l *loop) send(c *loopConn, seq, intended int64) {
+	if c.state == connIdle {
+		l.lookAtIdle(c)
+	}
 	l.begin(l.st, &c.stream, c.lane, seq, intended, c.user)
 	c.seq = seq
 	l.inFlight++
 	l.run.live.sent.Add(1)
 	l.await(c)
-	if c.state == connIdle && ended(c.fd) {
-		l.drop(c)
-	}
 	if c.state == connIdle {
 		c.rec.Flags |= Reused
 		l.write(c)
@@ -490,8 +500,8 @@ func (l *loop) read(c *loopConn) {
 	}
 	switch {
 	case n > 0:
-		if c.state == connIdle { // nobody asked: the connection is of no more use
-			l.drop(c)
+		if c.state == connIdle {
+			l.endIdle(c, l.buf[:n])
 			return
 		}
 		before := c.rec.Chunks
@@ -531,10 +541,8 @@ func (l *loop) end(c *loopConn, at int64, cause error) {
 		l.free = append(l.free, c)
 		return
 	}
-	if c.rec.Class == Connect && !l.st.halted() {
-		// A server that refuses connections would otherwise be asked again as fast
-		// as the loop can turn. The user rests first.
-		l.resting = append(l.resting, resting{c, at + int64(connectRest)})
+	if wait := c.backoff.after(c.rec, l.run.plan.Seed); wait > 0 && !l.st.halted() {
+		l.resting.push(resting{c, at + int64(wait)})
 		return
 	}
 	l.next(c, at)
@@ -551,17 +559,54 @@ func (l *loop) drop(c *loopConn) {
 	c.turn++
 }
 
-// resting is a user that waits before it connects again.
+// resting is a user of an event loop that waits before it connects again.
 type resting struct {
 	c     *loopConn
 	until int64
 }
 
+// restingUsers is a heap of them, the soonest first.
+type restingUsers []resting
+
+func (h *restingUsers) push(r resting) {
+	*h = append(*h, r)
+	a := *h
+	for i := len(a) - 1; i > 0; {
+		up := (i - 1) / 2
+		if a[up].until <= a[i].until {
+			return
+		}
+		a[up], a[i] = a[i], a[up]
+		i = up
+	}
+}
+
+func (h *restingUsers) pop() resting {
+	a := *h
+	top, n := a[0], len(a)-1
+	a[0], a[n] = a[n], resting{}
+	a = a[:n]
+	for i := 0; ; {
+		down := 2*i + 1
+		if down >= n {
+			break
+		}
+		if down+1 < n && a[down+1].until < a[down].until {
+			down++
+		}
+		if a[i].until <= a[down].until {
+			break
+		}
+		a[i], a[down] = a[down], a[i]
+		i = down
+	}
+	*h = a
+	return top
+}
+
 func (l *loop) wakeRested() {
 	for len(l.resting) > 0 && (l.resting[0].until <= l.now || l.st.halted()) {
-		c := l.resting[0].c
-		l.resting = l.resting[1:]
-		l.next(c, l.now)
+		l.next(l.resting.pop().c, l.now)
 	}
 }
 
@@ -659,13 +704,44 @@ func rawWrite(fd int, b []byte) (int, syscall.Errno) {
 	return int(n), err
 }
 
-// ended is stale for a descriptor of the loop. Epoll tells of the end of an idle
-// connection, but the next request may be due before the loop has looked.
-func ended(fd int) bool {
-	var b [1]byte
-	_, _, err := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), 1,
+// lookAtIdle drops a connection without a request on which something has come. Epoll tells
+// of that too, but the next request may be due before the loop has looked.
+func (l *loop) lookAtIdle(c *loopConn) {
+	b := l.buf[:peeked]
+	n, _, err := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
 		unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
-	return err != unix.EAGAIN
+	switch {
+	case err == unix.EAGAIN:
+	case err != 0:
+		l.drop(c)
+	default:
+		l.endIdle(c, b[:n])
+	}
+}
+
+// endIdle drops a connection without a request on which b has come; nothing is its end.
+func (l *loop) endIdle(c *loopConn, b []byte) {
+	if idleStateOf(b) == idleSurplus {
+		l.surplus(c.rec, b)
+	}
+	l.drop(c)
+}
+
+// settle ends the loop's idle connections, and waits until the server has ended its side.
+func (l *loop) settle() {
+	for _, c := range l.conns {
+		if c.state == connIdle {
+			_ = unix.Shutdown(c.fd, unix.SHUT_WR)
+		}
+	}
+	limit := l.run.clock.now() + int64(settleWithin)
+	_ = unix.TimerfdSettime(l.timer, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(settleWithin))}, nil)
+	idle := func(c *loopConn) bool { return c.state == connIdle }
+	for slices.ContainsFunc(l.conns, idle) && l.run.clock.now() < limit {
+		for i := range l.wait() {
+			l.handle(&l.events[i])
+		}
+	}
 }
 
 func quickAck(fd int) {

@@ -9,7 +9,7 @@ func BenchmarkWorkerPage(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := page.read(text); err != nil {
+		if _, err := page.read(b.Context(), text); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -21,7 +21,7 @@ func BenchmarkFrontendPage(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := page.read(text); err != nil {
+		if _, err := page.read(b.Context(), text); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -43,14 +44,17 @@ var dcgmNames = namesOf(gpuUtilization, gpuPower, gpuSMClock, gpuTemperature, gp
 
 const errNoGPUs = reason("no GPU's metrics on the page: nothing that is wanted begins with DCGM_")
 
-func (d *dcgmPage) read(text []byte) ([]spec.Sample, error) {
-	p, err := d.parse(text, dcgmNames)
+func (d *dcgmPage) read(ctx context.Context, text []byte) ([]spec.Sample, error) {
+	p, err := d.parse(ctx, text, dcgmNames)
 	if err != nil {
 		return nil, err
 	}
 	gpus := gpusOf(p)
 	if len(gpus) == 0 {
 		return nil, errNoGPUs
+	}
+	if err := withinLimits(gpus); err != nil {
+		return nil, err
 	}
 	if ours := ofThese(gpus, d.only); len(ours) > 0 {
 		gpus = ours
@@ -78,10 +82,34 @@ func (d *dcgmPage) read(text []byte) ([]spec.Sample, error) {
 	return samples, nil
 }
 
+// withinLimits says whether a page tells of no more GPUs than a node has, and of each no
+// more than there is to tell.
+func withinLimits(gpus []*gpu) error {
+	if err := LimitGPUs.within(len(gpus)); err != nil {
+		return err
+	}
+	for _, g := range gpus {
+		events, _ := g.clockEvents()
+		if err := cmp.Or(LimitPods.within(len(g.pods)), LimitEvents.within(len(events))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
+
 // ofThese are the GPUs of these names, and the instances of these UUIDs.
 func ofThese(gpus []*gpu, names []string) (some []*gpu) {
+	ours := setOf(names)
 	for _, g := range gpus {
-		if uuid, _, _ := strings.Cut(g.name, "/"); slices.Contains(names, uuid) || slices.Contains(names, g.name) {
+		if uuid, _, _ := strings.Cut(g.name, "/"); ours[uuid] || ours[g.name] {
 			some = append(some, g)
 		}
 	}
@@ -90,13 +118,16 @@ func ofThese(gpus []*gpu, names []string) (some []*gpu) {
 
 // ofPods are the GPUs that these pods have, where the page says it of each of them.
 func ofPods(gpus []*gpu, pods []string) (some []*gpu) {
-	known := map[string]bool{}
+	ours, known := setOf(pods), map[string]bool{}
 	for _, g := range gpus {
-		for _, pod := range pods {
-			if g.pods[pod] && !slices.Contains(some, g) {
-				some = append(some, g)
+		has := false
+		for pod := range g.pods {
+			if ours[pod] {
+				has, known[pod] = true, true
 			}
-			known[pod] = known[pod] || g.pods[pod]
+		}
+		if has {
+			some = append(some, g)
 		}
 	}
 	for _, pod := range pods {
@@ -239,6 +270,7 @@ func (d *dcgmPage) throttle(s *spec.Sample, g *gpu, before map[violation]float64
 
 // clockEvents lists the events that the exporter counted, and says over what time.
 func (g *gpu) clockEvents() (events []string, counted string) {
+	happened := map[string]bool{}
 	for _, s := range g.values[gpuClockEvents.names[0]] {
 		event := s.labels["clock_event"]
 		if event == "" {
@@ -248,12 +280,11 @@ func (g *gpu) clockEvents() (events []string, counted string) {
 		if ms, err := strconv.ParseUint(s.labels["window_size_in_ms"], 10, 32); err == nil {
 			counted += " over " + (time.Duration(ms) * time.Millisecond).String()
 		}
-		if s.value > 0 && !slices.Contains(events, event) {
-			events = append(events, event)
+		if s.value > 0 {
+			happened[event] = true
 		}
 	}
-	slices.Sort(events)
-	return append([]string{}, events...), counted
+	return append([]string{}, slices.Sorted(maps.Keys(happened))...), counted
 }
 
 // unread reports that the exporter has a line without an event: it writes a zero

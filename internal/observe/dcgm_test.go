@@ -75,7 +75,7 @@ DCGM_FI_DEV_CLOCKS_EVENT_REASONS{gpu="3",UUID="GPU-a",hostname="n"} 104
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := (&dcgmPage{clock: time.Now}).read([]byte(tc.page))
+			got, err := (&dcgmPage{clock: time.Now}).read(t.Context(), []byte(tc.page))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,7 @@ DCGM_FI_DEV_CLOCKS_EVENT_REASONS{gpu="3",UUID="GPU-a",hostname="n"} 104
 // readGPUs reads a page that a test writes, and gives the GPUs by name.
 func readGPUs(t *testing.T, d *dcgmPage, page string) map[string]spec.Sample {
 	t.Helper()
-	samples, err := d.read([]byte(page))
+	samples, err := d.read(t.Context(), []byte(page))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ DCGM_FI_DEV_POWER_USAGE{gpu="2",UUID="GPU-b",pod="p"} 90
 `, []string{"GPU-b", "GPU-a"}, "p"},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			got, err := (&dcgmPage{clock: time.Now}).read([]byte(tc.page))
+			got, err := (&dcgmPage{clock: time.Now}).read(t.Context(), []byte(tc.page))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -292,7 +292,7 @@ func TestHowTheThrottleReasonsWereComeByIsSaid(t *testing.T) {
 
 func TestAPageWithoutGPUsIsAReason(t *testing.T) {
 	for _, page := range []string{"", "up 1\n", "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{gpu=\"0\"} 1\n"} {
-		if got, err := (&dcgmPage{clock: time.Now}).read([]byte(page)); !errors.Is(err, errNoGPUs) {
+		if got, err := (&dcgmPage{clock: time.Now}).read(t.Context(), []byte(page)); !errors.Is(err, errNoGPUs) {
 			t.Errorf("%q gives %v, %v", page, got, err)
 		}
 	}
@@ -321,7 +321,7 @@ DCGM_FI_DEV_XID_ERRORS{gpu="2",UUID="GPU-c",GPU_I_ID="1",hostname="n"} 0
 		"one that is divided": {[]string{"GPU-c"}, []string{"GPU-c/1"}},
 		"none that is there":  {[]string{"GPU-x"}, []string{"GPU-a", "GPU-b", "GPU-c/1"}},
 	} {
-		samples, err := (&dcgmPage{clock: newTicking().now, only: c.only}).read([]byte(page))
+		samples, err := (&dcgmPage{clock: newTicking().now, only: c.only}).read(t.Context(), []byte(page))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -355,7 +355,7 @@ func TestDCGMPageOfTheGPUsOfOurPods(t *testing.T) {
 	} {
 		d := &dcgmPage{clock: newTicking().now, only: c.pods}
 		for i, text := range c.pages {
-			samples, err := d.read(text)
+			samples, err := d.read(t.Context(), text)
 			if err != nil {
 				t.Fatal(err)
 			}

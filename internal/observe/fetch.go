@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -92,7 +93,7 @@ func (f *fetch) Read(ctx context.Context) ([]spec.Sample, error) {
 	if resp.ContentLength > maxPage {
 		return nil, tooLarge
 	}
-	return f.client.withPage(resp.Body, f.page.read)
+	return f.client.withPage(resp.Body, func(text []byte) ([]spec.Sample, error) { return f.page.read(ctx, text) })
 }
 
 const tooLarge = reason("the page is larger than 8 MiB")
@@ -159,13 +160,9 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
+// oneLine is what is kept of a reason.
 func oneLine(s string) string {
-	const most = 200
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
+	return redact.Cut(redact.Clean(redact.Masked(strings.Join(strings.Fields(s), " "))), 200)
 }
 
 // timeoutOf is the longest that an answer may take: shorter than the period, so

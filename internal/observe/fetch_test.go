@@ -21,7 +21,7 @@ import (
 // lengthReader is a page whose only value is its length.
 type lengthReader struct{}
 
-func (lengthReader) read(text []byte) ([]spec.Sample, error) {
+func (lengthReader) read(_ context.Context, text []byte) ([]spec.Sample, error) {
 	return []spec.Sample{{T: int64(len(text))}}, nil
 }
 

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"fmt"
 
 	"aicr/internal/spec"
@@ -16,10 +17,20 @@ type frontendPage struct{ parser }
 
 var frontendNames = namesOf(frontendInFlight, frontendQueued, frontendRequests, frontendTokens, frontendStalls, frontendBusy)
 
+// numbers says whether all of these are numbers that a server can have counted.
+func numbers(values map[string]float64) bool {
+	for _, v := range values {
+		if number(v) == nil {
+			return false
+		}
+	}
+	return true
+}
+
 var errNotAFrontend = fmt.Errorf("%w: nothing begins with dynamo_frontend_", ErrNoSuchPage)
 
-func (f *frontendPage) read(text []byte) ([]spec.Sample, error) {
-	p, err := f.parse(text, frontendNames)
+func (f *frontendPage) read(ctx context.Context, text []byte) ([]spec.Sample, error) {
+	p, err := f.parse(ctx, text, frontendNames)
 	if err != nil {
 		return nil, err
 	}
@@ -53,18 +64,29 @@ func (f *frontendPage) read(text []byte) ([]spec.Sample, error) {
 		}
 		return []spec.Sample{s}, nil
 	}
-	fs.Served, fs.Failed, fs.Outcomes = new(float64), new(float64), map[string]float64{}
+	served, failed, outcomes := 0.0, 0.0, map[string]float64{}
 	for _, one := range ended {
 		outcome := one.labels["status"]
 		if outcome == "success" {
-			*fs.Served += one.value
+			served += one.value
 		} else {
-			*fs.Failed += one.value
+			failed += one.value
 			if kind := one.labels["error_type"]; kind != "" {
 				outcome = kind
 			}
 		}
-		fs.Outcomes[outcome] += one.value
+		outcomes[outcome] += one.value
 	}
+	if err := LimitOutcomes.within(len(outcomes)); err != nil {
+		return nil, err
+	}
+	if fs.Served, fs.Failed = number(served), number(failed); fs.Served == nil || fs.Failed == nil || !numbers(outcomes) {
+		fs.Served, fs.Failed = nil, nil
+		for _, field := range []string{"served", "failed", frontendRequests.field} {
+			notMeasured(&s, field, "the frontend tells no number")
+		}
+		return []spec.Sample{s}, nil
+	}
+	fs.Outcomes = outcomes
 	return []spec.Sample{s}, nil
 }

@@ -53,7 +53,7 @@ func TestFrontendPage(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := (&frontendPage{}).read([]byte(tc.page))
+			got, err := (&frontendPage{}).read(t.Context(), []byte(tc.page))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -74,14 +74,14 @@ func TestAPageCutAtAnyByteNeverSaysAnythingElse(t *testing.T) {
 			// The histograms' buckets are most of the large pages, and all alike.
 			text := bytes.Join(bytes.SplitAfterN(text, []byte("\n"), 81)[:min(80, bytes.Count(text, []byte("\n")))], nil)
 			wanted := everyName(text)
-			whole, err := (&parser{}).parse(text, wanted)
+			whole, err := (&parser{}).parse(t.Context(), text, wanted)
 			if err != nil {
 				t.Fatal(err)
 			}
 			want := seriesOf(whole)
 			told := 0
 			for end := range text {
-				p, err := (&parser{}).parse(text[:end], wanted)
+				p, err := (&parser{}).parse(t.Context(), text[:end], wanted)
 				if err != nil {
 					continue
 				}
@@ -92,7 +92,7 @@ func TestAPageCutAtAnyByteNeverSaysAnythingElse(t *testing.T) {
 					told++
 				}
 				for kind, reader := range fresh() {
-					if samples, err := reader.read(text[:end]); err == nil {
+					if samples, err := reader.read(t.Context(), text[:end]); err == nil {
 						check(t, kind, samples)
 					}
 				}
@@ -148,7 +148,7 @@ func FuzzPage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for kind, reader := range fresh() {
 			for range 2 { // the second page of a source has one before it
-				samples, err := reader.read(text)
+				samples, err := reader.read(t.Context(), text)
 				if err == nil {
 					check(t, kind, samples)
 				}
@@ -158,7 +158,7 @@ func FuzzPage(f *testing.F) {
 			}
 		}
 		if len(text) == 0 || text[len(text)-1] != '\n' {
-			if p, err := (&parser{}).parse(text, everyName(text)); err == nil && len(p) > 0 {
+			if p, err := (&parser{}).parse(t.Context(), text, everyName(text)); err == nil && len(p) > 0 {
 				t.Errorf("a page that is cut says %v", p)
 			}
 		}
@@ -182,7 +182,7 @@ func FuzzKubelet(f *testing.F) {
 		clock := newTicking()
 		reader := &summaryPage{clock: clock.now}
 		for range 2 {
-			samples, err := reader.read(text)
+			samples, err := reader.read(t.Context(), text)
 			if err == nil {
 				check(t, "node", samples)
 				if len(samples) != 1 || samples[0].Name == "" {

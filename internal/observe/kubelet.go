@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -46,7 +47,7 @@ const (
 	kernelsMean = "the kernel's own mean over 10 s"
 )
 
-func (k *summaryPage) read(text []byte) ([]spec.Sample, error) {
+func (k *summaryPage) read(_ context.Context, text []byte) ([]spec.Sample, error) {
 	var told summary
 	if err := json.Unmarshal(text, &told); err != nil {
 		return nil, fmt.Errorf("not a kubelet's summary: %s", oneLine(err.Error()))

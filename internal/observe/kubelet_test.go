@@ -57,7 +57,7 @@ func TestKubeletsThatTellLess(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			got, err := (&summaryPage{clock: newTicking().now}).read([]byte(tc.summary))
+			got, err := (&summaryPage{clock: newTicking().now}).read(t.Context(), []byte(tc.summary))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func TestWhatIsNoSummaryIsAnError(t *testing.T) {
 		`{"node":{"nodeName":"n"}`,
 		strings.Repeat("[", 1<<20),
 	} {
-		got, err := (&summaryPage{clock: newTicking().now}).read([]byte(text))
+		got, err := (&summaryPage{clock: newTicking().now}).read(t.Context(), []byte(text))
 		if err == nil {
 			t.Errorf("%.60q gives %v", text, got)
 		} else if len(err.Error()) > 300 || strings.Contains(err.Error(), "\n") {

@@ -10,9 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -273,64 +272,8 @@ func (f *flood) emit(class string, w *waiting, now time.Time) {
 	f.tell(e)
 }
 
-// escapes are what a terminal is told between the words: colours, titles, moves.
-var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -~]?`)
-
 // cleaned is a line without escapes, control characters and broken characters.
-func cleaned(line []byte) string {
-	text := string(line)
-	if strings.Contains(text, "\x1b") {
-		text = escapes.ReplaceAllString(text, "")
-	}
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\uFFFD")
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.Is(unicode.Cf, r):
-			return -1 // not seen, and able to hide the rest
-		case unicode.IsControl(r):
-			return ' '
-		}
-		return r
-	}, text)
-}
-
-// secrets are what must not be kept, in whatever line it stands.
-var secrets = []struct {
-	pattern *regexp.Regexp
-	left    string
-}{
-	{regexp.MustCompile(`(?i)(authorization\W{1,6}(?:(?:bearer|basic|token)\s+)?)[^\s"',;]+`), "${1}***"},
-	{regexp.MustCompile(`(?i)(bearer\s+)[^\s"',;]+`), "${1}***"},
-	{regexp.MustCompile(`(?i)(\B--?[a-z0-9-]*(?:key|token|password|secret)[ =]+)\S+`), "${1}***"},
-	{regexp.MustCompile(`(?i)((?:api[_-]?key|access[_-]?key|token|password|passwd|secret)["']?\s*[=:]\s*\[?\s*["']?)[^\s"',;&\]]+`), "${1}***"},
-	{regexp.MustCompile(`\b(hf_|sk-|nvapi-|ghp_|glpat-|xox[a-z]-|AKIA)[A-Za-z0-9_-]{3,}`), "${1}***"},
-	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?`), "***"},
-	{regexp.MustCompile(`(://)[^/\s@]+@`), "${1}***@"},
-}
-
-// secretSigns are what one of the patterns above needs to match, in small letters: most
-// lines have none of it.
-var secretSigns = []string{"authorization", "bearer", "key", "token", "passw", "secret", "hf_", "sk-", "nvapi-", "ghp_", "glpat-", "xox", "akia", "eyj", "://"}
-
-// Masked is a text without secrets.
-func Masked(text string) string {
-	if !hasOne(strings.ToLower(text), secretSigns) {
-		return text
-	}
-	for _, s := range secrets {
-		text = s.pattern.ReplaceAllString(text, s.left)
-	}
-	return text
-}
+func cleaned(line []byte) string { return redact.Plain(string(line)) }
 
 // excerpt is what is kept of a line.
-func excerpt(line string) string {
-	const most = 300
-	text := strings.TrimSpace(Masked(line))
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most-len("…")], "") + "…"
-	}
-	return text
-}
+func excerpt(line string) string { return redact.Excerpt(line, 300) }

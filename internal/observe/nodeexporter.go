@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"maps"
 	"time"
 
@@ -27,8 +28,8 @@ var nodeNames = namesOf(nodeCPU, nodeMemory, nodeIO, nodeLoad1, nodeUname, rootC
 
 const errNotANode = reason("no node's metrics on the page: neither node_pressure_ nor container_pressure_ nor node_load1")
 
-func (n *nodePage) read(text []byte) ([]spec.Sample, error) {
-	p, err := n.parse(text, nodeNames)
+func (n *nodePage) read(ctx context.Context, text []byte) ([]spec.Sample, error) {
+	p, err := n.parse(ctx, text, nodeNames)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ func nodes(t *testing.T, reader pageReader, clock *ticking, pages ...string) []s
 	t.Helper()
 	var all []spec.Sample
 	for _, page := range pages {
-		got, err := reader.read([]byte(page))
+		got, err := reader.read(t.Context(), []byte(page))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestNodeExporterPage(t *testing.T) {
 	reader := &nodePage{clock: clock.now}
 	var got []spec.Sample
 	for _, page := range []string{"node_exporter_1.txt", "node_exporter_2.txt"} {
-		samples, err := reader.read(recorded(t, page))
+		samples, err := reader.read(t.Context(), recorded(t, page))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestNodesThatTellLess(t *testing.T) {
 			}
 		})
 	}
-	if _, err := (&nodePage{clock: time.Now}).read([]byte("up 1\n")); !errors.Is(err, errNotANode) {
+	if _, err := (&nodePage{clock: time.Now}).read(t.Context(), []byte("up 1\n")); !errors.Is(err, errNotANode) {
 		t.Errorf("a page of something else gives %v", err)
 	}
 }

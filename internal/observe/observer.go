@@ -170,6 +170,14 @@ type watch struct {
 	why   string // a follower says nothing, when it does not
 }
 
+// What is remembered of the things that a source has told of and tells of no more: so many
+// of them, for so long. A page that names others each time must not fill the memory, nor
+// have a gap told for everything that it ever named.
+const (
+	mostMissed = 256
+	missedFor  = 2 * time.Minute
+)
+
 // known is a thing that the source has told of.
 type known struct {
 	heard                time.Duration // when it was last told of
@@ -230,16 +238,38 @@ func (w *watch) told(at, took time.Duration, samples []spec.Sample) {
 	for _, s := range samples {
 		now[w.say(at, took, s)] = true
 	}
+	var missed []string
 	for _, name := range slices.Sorted(maps.Keys(w.names)) {
 		if now[name] {
 			continue
 		}
 		w.put(spec.Sample{T: int64(at), Took: int64(took), Source: w.source.Kind, Name: name, Gap: spec.GapOffPage})
-		if w.source.Kind != spec.SourceGPU {
-			delete(w.names, name) // a worker that starts anew has another name; a GPU that is gone is missed
-			w.o.disown(w, name)
+		if w.source.Kind != spec.SourceGPU || at-w.names[name].heard > missedFor {
+			w.forget(name) // a worker that starts anew has another name; a GPU that is gone is missed
+			continue
 		}
+		missed = append(missed, name)
 	}
+	w.forgetMost(missed)
+}
+
+// forgetMost leaves no more of the things that are missed than are remembered: those that
+// were heard last.
+func (w *watch) forgetMost(missed []string) {
+	if len(missed) <= mostMissed {
+		return
+	}
+	slices.SortFunc(missed, func(a, b string) int {
+		return cmp.Or(cmp.Compare(w.names[a].heard, w.names[b].heard), strings.Compare(a, b))
+	})
+	for _, name := range missed[:len(missed)-mostMissed] {
+		w.forget(name)
+	}
+}
+
+func (w *watch) forget(name string) {
+	delete(w.names, name)
+	w.o.disown(w, name)
 }
 
 // say passes on one sample and returns the name it goes by.
@@ -261,6 +291,9 @@ func (w *watch) say(at, took time.Duration, s spec.Sample) string {
 	}
 	k := w.names[s.Name]
 	if k == nil {
+		if w.source.Follower != nil {
+			w.forgetMost(slices.Collect(maps.Keys(w.names))) // what it names is never off a page
+		}
 		k = &known{}
 		w.names[s.Name] = k
 	} else if w.source.Follower != nil && w.source.Kind == spec.SourceGPU && at-k.heard < w.o.period/2 {

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -36,6 +37,7 @@ var (
 type parser struct {
 	text  *expfmt.TextParser
 	known map[string]head
+	bytes int // of the keys of known
 }
 
 // head is what a line says before its value.
@@ -44,13 +46,19 @@ type head struct {
 	labels map[string]string
 }
 
-// mostHeads is how many are remembered. A page whose labels change each time must
-// not fill the memory.
-const mostHeads = 16 << 10
+// What is remembered of them at most, in number and in bytes. A page whose labels change
+// each time must not fill the memory.
+const (
+	mostHeads     = 16 << 10
+	mostHeadBytes = 4 << 20
+)
 
-// parse reads the lines whose names are wanted. The others, which are most of a
-// page, are only looked at.
-func (r *parser) parse(text []byte, wanted names) (page, error) {
+// lookEvery is after how many lines it is asked whether anybody still wants the page.
+const lookEvery = 512
+
+// parse reads the lines whose names are wanted, until ctx ends. The others, which are most
+// of a page, are only looked at.
+func (r *parser) parse(ctx context.Context, text []byte, wanted names) (page, error) {
 	p := page{}
 	if len(bytes.TrimSpace(text)) == 0 {
 		return p, nil // an exporter that has nothing to tell yet
@@ -58,12 +66,17 @@ func (r *parser) parse(text []byte, wanted names) (page, error) {
 	if text[len(text)-1] != '\n' {
 		return nil, errCutShort
 	}
-	if len(r.known) > mostHeads {
-		r.known = nil
+	if len(r.known) > mostHeads || r.bytes > mostHeadBytes {
+		r.known, r.bytes = nil, 0
 	}
 	var last []byte // the name of the line before: a histogram has dozens of the same
-	wants := false
+	wants, lines, taken := false, 0, 0
 	for rest := text; len(rest) > 0; {
+		if lines++; lines%lookEvery == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, unread(err)
+			}
+		}
 		end := bytes.IndexByte(rest, '\n') + 1
 		line := rest[:end]
 		rest = rest[end:]
@@ -83,22 +96,40 @@ func (r *parser) parse(text []byte, wanted names) (page, error) {
 		if !wants {
 			continue
 		}
+		if taken++; taken > limits[LimitSeries].most {
+			return nil, &LimitError{LimitSeries}
+		}
 		before, after := halves(line)
 		h, known := r.known[string(before)]
 		value, plain := plainValue(after)
 		if !known || !plain {
 			var err error
 			if h, value, err = r.line(line); err != nil {
-				return nil, fmt.Errorf("not a metrics page: %w", err)
+				return nil, err
 			}
-			if r.known == nil {
-				r.known = map[string]head{}
-			}
-			r.known[string(before)] = h
+			r.remember(before, h)
 		}
 		p[h.name] = append(p[h.name], series{h.labels, value})
 	}
 	return p, nil
+}
+
+// unread says why a page was not read to its end.
+func unread(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &LimitError{LimitTime} // who answered in time is not silent
+	}
+	return err
+}
+
+func (r *parser) remember(before []byte, h head) {
+	if r.known == nil {
+		r.known = map[string]head{}
+	}
+	if _, there := r.known[string(before)]; !there {
+		r.bytes += len(before)
+	}
+	r.known[string(before)] = h
 }
 
 // line parses one that is not known yet.
@@ -109,7 +140,7 @@ func (r *parser) line(line []byte) (head, float64, error) {
 	}
 	families, err := r.text.TextToMetricFamilies(bytes.NewReader(line))
 	if err != nil {
-		return head{}, 0, err
+		return head{}, 0, fmt.Errorf("not a metrics page: %s", oneLine(err.Error()))
 	}
 	for name, family := range families {
 		if len(family.GetMetric()) != 1 {
@@ -118,11 +149,14 @@ func (r *parser) line(line []byte) (head, float64, error) {
 		m := family.GetMetric()[0]
 		labels := make(map[string]string, len(m.GetLabel()))
 		for _, l := range m.GetLabel() {
+			if err := LimitLabel.within(len(l.GetValue())); err != nil {
+				return head{}, 0, err
+			}
 			labels[l.GetName()] = cleaned([]byte(l.GetValue())) // it will be on somebody's terminal
 		}
 		return head{name, labels}, m.GetUntyped().GetValue(), nil // a line by itself has no type
 	}
-	return head{}, 0, errNoMetrics
+	return head{}, 0, fmt.Errorf("not a metrics page: %w", errNoMetrics)
 }
 
 // halves cuts a line before its value. What follows the labels is numbers, so that
@@ -218,13 +252,25 @@ func greatest(all []series) *float64 {
 	}).value)
 }
 
-// number is a value that was measured. NaN and infinity stand for nothing that
-// a server has.
+// mostValue is beyond what a counter of 64 bits can hold, and little enough that sums,
+// differences and rates of such values are numbers that JSON can carry.
+const mostValue = 1e21
+
+// number is a value that was measured. NaN, infinity, and what no server can have counted
+// stand for nothing.
 func number(v float64) *float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
+	if math.IsNaN(v) || math.Abs(v) > mostValue {
 		return nil
 	}
 	return &v
+}
+
+// total adds to a value that is known.
+func total(v, more *float64) *float64 {
+	if v == nil || more == nil {
+		return v
+	}
+	return number(*v + *more)
 }
 
 // scaled is a value in another unit; nothing stays nothing.

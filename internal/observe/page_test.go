@@ -14,17 +14,17 @@ func TestAPageIsReadAlikeWhateverCameBefore(t *testing.T) {
 	for _, file := range []string{"worker_during_load.txt", "frontend_during_load_kv.txt", "dcgm_default.txt", "node_exporter_2.txt", "cadvisor.txt"} {
 		text := recorded(t, file)
 		wanted := everyName(text)
-		want, err := (&parser{}).parse(text, wanted)
+		want, err := (&parser{}).parse(t.Context(), text, wanted)
 		if err != nil || len(want) == 0 {
 			t.Fatalf("%s: %v", file, err)
 		}
 		seasoned := &parser{}
 		for _, before := range [][]byte{bytes.ReplaceAll(text, []byte("} "), []byte("} 1")), text} {
-			if _, err := seasoned.parse(before, wanted); err != nil {
+			if _, err := seasoned.parse(t.Context(), before, wanted); err != nil {
 				t.Fatal(err)
 			}
 		}
-		got, err := seasoned.parse(text, wanted)
+		got, err := seasoned.parse(t.Context(), text, wanted)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestALineThatIsKnownIsStillChecked(t *testing.T) {
 		{" 10\n", "10"},
 	} {
 		got := "error"
-		if p, err := r.parse([]byte(head+tc.after), wanted); err == nil {
+		if p, err := r.parse(t.Context(), []byte(head+tc.after), wanted); err == nil {
 			got = fmt.Sprint(p["vllm:num_requests_running"][0].value)
 			if l := p["vllm:num_requests_running"][0].labels["model_name"]; l != "a } b" {
 				t.Errorf("%q: model %q", tc.after, l)
@@ -71,10 +71,10 @@ func TestLabelsThatChangeEachTimeAreForgotten(t *testing.T) {
 	r := &parser{}
 	for i := range 8 {
 		var page strings.Builder
-		for j := range mostHeads / 2 {
+		for j := range limits[LimitSeries].most {
 			fmt.Fprintf(&page, "vllm:num_requests_running{at=\"%d-%d\"} 1\n", i, j)
 		}
-		if _, err := r.parse([]byte(page.String()), namesOf(workerRunning)); err != nil {
+		if _, err := r.parse(t.Context(), []byte(page.String()), namesOf(workerRunning)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -84,11 +84,11 @@ func TestLabelsThatChangeEachTimeAreForgotten(t *testing.T) {
 }
 
 func TestALabelCannotSpeakToATerminal(t *testing.T) {
-	p, err := (&parser{}).parse([]byte("vllm:num_requests_running{pod=\"\x1b[2J\x1b[31mevil\a\"} 1\n"), namesOf(workerRunning))
+	p, err := (&parser{}).parse(t.Context(), []byte("vllm:num_requests_running{pod=\"\x1b[2J\x1b[31mevil\a\"} 1\n"), namesOf(workerRunning))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := p["vllm:num_requests_running"][0].labels["pod"]; got != "evil " {
+	if got := p["vllm:num_requests_running"][0].labels["pod"]; got != "evil□" {
 		t.Errorf("%q", got)
 	}
 }

@@ -15,9 +15,9 @@ func (r reason) Error() string { return string(r) }
 
 // pageReader turns a page into samples, without their times. A page may tell of
 // several things, or of one whose name it does not know. It may keep what it
-// needs of the page before, so each source has its own.
+// needs of the page before, so each source has its own. It gives up when ctx ends.
 type pageReader interface {
-	read(text []byte) ([]spec.Sample, error)
+	read(ctx context.Context, text []byte) ([]spec.Sample, error)
 }
 
 // A Reader asks a source once.

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,8 +22,8 @@ type workerPage struct{ parser }
 var workerNames = namesOf(workerRunning, workerWaiting, workerKVUsage, workerGenerated, workerPrompt, workerPrefixQueries,
 	workerPrefixHits, workerPreemptions, workerInFlight, workerEnded, workerFailed, workerFirstTokens, workerGaps)
 
-func (w *workerPage) read(text []byte) ([]spec.Sample, error) {
-	p, err := w.parse(text, workerNames)
+func (w *workerPage) read(ctx context.Context, text []byte) ([]spec.Sample, error) {
+	p, err := w.parse(ctx, text, workerNames)
 	if err != nil {
 		return nil, err
 	}
@@ -30,13 +31,17 @@ func (w *workerPage) read(text []byte) ([]spec.Sample, error) {
 		return nil, errNotAWorker
 	}
 	id := workerID(p)
-	engines := enginesOf(p)
+	index := indexed(p)
+	engines := index.engines()
+	if err := LimitEngines.within(len(engines)); err != nil {
+		return nil, err
+	}
 	if len(engines) == 0 {
 		engines = []string{""}
 	}
 	samples := make([]spec.Sample, 0, len(engines))
 	for _, engine := range engines {
-		s := workerSample(p, engine, len(engines) == 1)
+		s := index.sample(engine, len(engines) == 1)
 		if s.Name = id; len(engines) > 1 {
 			// Each is a scheduler with a GPU of its own: one that stands still must
 			// not hide in the sum.
@@ -62,27 +67,63 @@ func workerID(p page) string {
 	return ""
 }
 
-// enginesOf lists the engines on a page: one, unless the worker is data-parallel.
-func enginesOf(p page) []string {
+// workerValues are what the values of a worker's sample are made of.
+var workerValues = []value{workerRunning, workerWaiting, workerKVUsage, workerGenerated, workerPrompt, workerPrefixQueries, workerPrefixHits,
+	workerPreemptions, workerInFlight, workerEnded, workerFailed, workerFirstTokens, workerGaps}
+
+// workerIndex is a worker's page, sorted once: each value's series by engine.
+type workerIndex struct {
+	of       map[string]map[string][]series // by the value's first name, and the engine
+	all      map[string][]series            // by the value's first name
+	pod, gpu string
+}
+
+func indexed(p page) *workerIndex {
+	x := &workerIndex{of: map[string]map[string][]series{}, all: map[string][]series{}}
+	for _, v := range workerValues {
+		all := v.in(p)
+		engines := map[string][]series{}
+		for _, s := range all {
+			engine := s.labels["engine"]
+			engines[engine] = append(engines[engine], s)
+		}
+		x.of[v.names[0]], x.all[v.names[0]] = engines, all
+	}
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		for _, s := range p[name] {
+			x.pod = cmp.Or(x.pod, s.firstLabel("pod", "kubernetes_pod_name"))
+			x.gpu = cmp.Or(x.gpu, s.firstLabel("gpu_uuid", "UUID"))
+		}
+	}
+	return x
+}
+
+// engines lists those on the page: one, unless the worker is data-parallel.
+func (x *workerIndex) engines() []string {
 	found := map[string]bool{}
 	for _, v := range []value{workerRunning, workerWaiting, workerGenerated, workerFirstTokens} {
-		for _, s := range v.in(p) {
-			found[s.labels["engine"]] = true
+		for engine := range x.of[v.names[0]] {
+			found[engine] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
 }
 
-// workerSample reads one engine's values. What the runtime counts is of the whole
-// worker, so it is left out where there are several engines.
-func workerSample(p page, engine string, sole bool) spec.Sample {
+// missing says why there is no number of a value.
+func (x *workerIndex) missing(v value) string {
+	if len(x.all[v.names[0]]) > 0 {
+		return "the worker tells no number"
+	}
+	return v.absent("the worker")
+}
+
+// sample reads one engine's values. What the runtime counts is of the whole worker, so it
+// is left out where there are several engines.
+func (x *workerIndex) sample(engine string, sole bool) spec.Sample {
 	w := &spec.WorkerSample{}
 	s := spec.Sample{Source: spec.SourceWorker, Worker: w}
 	anyone := false
-	of := func(v value) []series {
-		all := v.in(p)
-		return slices.DeleteFunc(slices.Clone(all), func(s series) bool { return s.labels["engine"] != engine })
-	}
+	of := func(v value) []series { return x.of[v.names[0]][engine] }
 	for _, f := range []struct {
 		value value
 		into  **float64
@@ -100,7 +141,7 @@ func workerSample(p page, engine string, sole bool) spec.Sample {
 		if *f.into = f.take(of(f.value)); *f.into != nil {
 			anyone = true
 		} else {
-			notMeasured(&s, f.value.field, f.value.missing("the worker", p))
+			notMeasured(&s, f.value.field, x.missing(f.value))
 		}
 	}
 	if !anyone {
@@ -110,12 +151,8 @@ func workerSample(p page, engine string, sole bool) spec.Sample {
 			notMeasured(&s, v.field, "the worker has no vllm: metrics, as before its first request")
 		}
 	}
-	if first, gaps := sum(of(workerFirstTokens)), sum(of(workerGaps)); w.Generated == nil && first != nil {
-		total := *first
-		if gaps != nil {
-			total += *gaps
-		}
-		w.Generated = &total
+	if made := total(sum(of(workerFirstTokens)), sum(of(workerGaps))); w.Generated == nil && made != nil {
+		w.Generated = made
 		delete(s.NotMeasured, workerGenerated.field)
 		derived(&s, workerGenerated.field, "the counts of the worker's first-token and inter-token times, since it has no "+workerGenerated.names[0])
 	}
@@ -131,8 +168,8 @@ func workerSample(p page, engine string, sole bool) spec.Sample {
 		case !sole:
 			notMeasured(&s, f.value.field, "the worker counts its engines together")
 		default:
-			if *f.into = sum(f.value.in(p)); *f.into == nil {
-				notMeasured(&s, f.value.field, f.value.missing("the worker", p))
+			if *f.into = sum(x.all[f.value.names[0]]); *f.into == nil {
+				notMeasured(&s, f.value.field, x.missing(f.value))
 			}
 		}
 	}
@@ -142,12 +179,7 @@ func workerSample(p page, engine string, sole bool) spec.Sample {
 		delete(s.NotMeasured, workerFailed.field)
 		derived(&s, workerFailed.field, "there is no "+workerFailed.names[0]+" yet, which begins with the first error")
 	}
-	for _, all := range p {
-		for _, one := range all {
-			w.Pod = cmp.Or(w.Pod, one.firstLabel("pod", "kubernetes_pod_name"))
-			w.GPU = cmp.Or(w.GPU, one.firstLabel("gpu_uuid", "UUID"))
-		}
-	}
+	w.Pod, w.GPU = x.pod, x.gpu
 	return s
 }
 

@@ -144,7 +144,7 @@ dynamo_component_inflight_requests{dynamo_endpoint="generate",worker_id="a"} 8
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := (&workerPage{}).read([]byte(tc.page))
+			got, err := (&workerPage{}).read(t.Context(), []byte(tc.page))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,7 +181,7 @@ func TestAPageThatIsNoneIsAReason(t *testing.T) {
 		{"an endless line", &workerPage{}, "vllm:num_requests_running{engine=\"" + strings.Repeat("x", 70<<10) + "\"} 1\n", "longer than 64 KiB"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := tc.reader.read([]byte(tc.page))
+			got, err := tc.reader.read(t.Context(), []byte(tc.page))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want one with %q; samples %v", err, tc.want, got)
 			}
@@ -192,7 +192,7 @@ func TestAPageThatIsNoneIsAReason(t *testing.T) {
 // No value of a server is infinite, and what is no number was not measured.
 func TestWhatIsNoNumberIsNotMeasured(t *testing.T) {
 	for _, v := range []string{"NaN", "+Inf", "-Inf"} {
-		got, err := (&workerPage{}).read([]byte("vllm:num_requests_running " + v + "\nvllm:num_requests_waiting 1\n"))
+		got, err := (&workerPage{}).read(t.Context(), []byte("vllm:num_requests_running "+v+"\nvllm:num_requests_waiting 1\n"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,6 +48,12 @@ func (b *Builder) means(e spec.Event) (text string, rank int) {
 		return told("the run was ended", e.Text), 0
 	case spec.EventNotServed:
 		return told("the endpoint never served", e.Text), 0
+	case spec.EventRemoved:
+		return told(e.Source+" was deleted by somebody else", e.Text), 0
+	case spec.EventRequests:
+		return told("requests failed before the load", e.Reason, e.Text), 1
+	case spec.EventNode:
+		return told("node "+e.Source, e.Reason, e.Text), 2
 	case spec.EventStage:
 		if e.Stage == "retry" {
 			return told(fmt.Sprintf("episode %d is measured again", e.Episode), e.Text), 1

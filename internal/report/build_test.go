@@ -419,6 +419,9 @@ func TestOnlyEventsThatMeanSomethingAreMarked(t *testing.T) {
 		"a symptom":           {spec.Event{Kind: spec.EventSymptom, Reason: "worker/stall", Text: "stands still"}, "worker/stall: stands still"},
 		"the end of one":      {spec.Event{Kind: spec.EventSymptomOver, Reason: "worker/stall"}, "over: worker/stall"},
 		"an interrupt":        {spec.Event{Kind: spec.EventInterrupt, Text: "interrupt"}, "the run was ended: interrupt"},
+		"a deletion":          {spec.Event{Kind: spec.EventRemoved, Source: "Job a/b", Text: "it is gone"}, "Job a/b was deleted by somebody else: it is gone"},
+		"a node":              {spec.Event{Kind: spec.EventNode, Source: "gpu-0", Reason: spec.NodeCordoned}, "node gpu-0: Cordoned"},
+		"requests before":     {spec.Event{Kind: spec.EventRequests, Reason: "reset", Text: "x"}, "requests failed before the load: reset: x"},
 		"never served":        {spec.Event{Kind: spec.EventNotServed}, "the endpoint never served"},
 	} {
 		c.event.T = 12

@@ -11,17 +11,18 @@ import (
 )
 
 // check is a report's part that has a state of its own. What gathers test results
-// (CTRF, JUnit) knows nothing but such parts: the run as a whole, each ledger, and each
-// expectation. A finding is no check: it is the cause of one's state, and one that is
+// (CTRF, JUnit) knows nothing but such parts: the run as a whole or each declared check,
+// each ledger, and each expectation. A finding is no check: it is the cause of one's state, and one that is
 // not there could not pass.
 type check struct {
-	group    string // checkLedgers, checkExpectations; "": the run as a whole
+	group    string // checkLedgers, checkExpectations; "": the run as a whole, or a declared check
 	name     string // no other of its group has it
 	state    spec.State
 	reason   string // one line
 	unended  string // of the run as a whole, one line: that it did not end; "": it did
 	ledger   *spec.Ledger
 	expected *spec.Expected
+	declared *spec.CheckVerdict // a declared check other than the run as a whole
 }
 
 // The groups of checks.
@@ -41,11 +42,11 @@ const (
 // checksOf lists the checks of a report: the whole first.
 func checksOf(r *spec.Report) []check {
 	v := r.Verdict
-	all := []check{{name: checkWhole(r), state: v.Verdict, reason: checkLine(v.Reason)}}
-	if r.Unended() {
-		all[0].unended = checkLine(unendedLine(r))
-	}
+	all := []check{{name: checkWhole(r), state: v.Verdict, reason: checkLine(v.Reason), unended: checkUnended(r)}}
 	taken := map[string]int{}
+	if len(v.Checks) > 0 {
+		all = declaredChecks(r, taken)
+	}
 	for i := range v.Ledgers {
 		l := &v.Ledgers[i]
 		all = append(all, check{
@@ -94,6 +95,10 @@ func (c *check) outcome() outcome {
 		return checkSkipped
 	case spec.NotJudged:
 		if c.group != "" {
+			return checkSkipped
+		}
+	case spec.NotRun:
+		if c.declared != nil && c.declared.LeftOut() {
 			return checkSkipped
 		}
 	case spec.Inconclusive, spec.Invalid:
@@ -146,6 +151,9 @@ func checkLine(text string) string { return layout.Shown(text, checkMessageBytes
 func checkText(r *spec.Report) []string {
 	v := r.Verdict
 	var t checkLines
+	if len(severalChecks(v)) > 0 {
+		t.add("%-12s %s", v.Verdict, v.Reason)
+	}
 	for _, c := range checksOf(r) {
 		t.add("%-12s %s: %s", c.state, c.name, c.reason)
 	}

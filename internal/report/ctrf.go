@@ -104,6 +104,8 @@ func newCTRF(r *spec.Report) *ctrfReport {
 			t.Extra = ctrfLedgerOf(r, c, on)
 		case c.expected != nil:
 			t.Extra = ctrfExpectedOf(c, on)
+		case c.declared != nil:
+			t.Suite, t.Duration, t.Extra = []string{c.declared.Phase}, int64(c.declared.Seconds*1000), ctrfDeclaredOf(c)
 		default:
 			t.Duration, t.Start, t.Stop = s.Duration, &s.Start, &s.Stop
 			t.Message = ctrfMessage(r, c)
@@ -157,11 +159,17 @@ func ctrfEnvironmentOf(r *spec.Report) ctrfEnvironment {
 		healthy := s == spec.Pass
 		e.Healthy = &healthy
 	}
+	several := &spec.Verdict{}
+	if len(severalChecks(r.Verdict)) > 0 {
+		several = r.Verdict
+	}
 	e.Extra = struct {
+		Verdict   spec.State  `json:"verdict,omitempty"` // of several checks
+		Reason    string      `json:"reason,omitempty"`
 		Target    string      `json:"target,omitempty"`
 		Simulated bool        `json:"simulated"`
 		Facts     []spec.Fact `json:"facts,omitempty"`
-	}{layout.Shown(targetName(r.Run.Target), checkNameBytes), r.Run.Target.Simulated, checkFacts(r)}
+	}{several.Verdict, checkLine(several.Reason), layout.Shown(targetName(r.Run.Target), checkNameBytes), r.Run.Target.Simulated, checkFacts(r)}
 	return e
 }
 
@@ -199,6 +207,7 @@ type ctrfLedger struct {
 
 // ctrfWalk is a sequential test: at Low it has decided for health, at High against it.
 type ctrfWalk struct {
+	Of     string     `json:"of,omitempty"`
 	Low    *float64   `json:"low"`
 	High   *float64   `json:"high"`
 	Values []*float64 `json:"values"`
@@ -210,7 +219,7 @@ func ctrfLedgerOf(r *spec.Report, c check, on checkHardware) ctrfLedger {
 		if w.Ledger != c.ledger.Name {
 			continue
 		}
-		walk := ctrfWalk{Low: measured(&w.Low), High: measured(&w.High), Values: []*float64{}}
+		walk := ctrfWalk{Of: w.Of, Low: measured(&w.Low), High: measured(&w.High), Values: []*float64{}}
 		for i := range w.Values {
 			walk.Values = append(walk.Values, measured(&w.Values[i]))
 		}

@@ -68,6 +68,7 @@ func annotationsOf(r *spec.Report) []annotation {
 	if r.Unended() {
 		all[0].text += "\n" + layout.Shown(unendedLine(r), annotationBytes)
 	}
+	all = append(all, checkAnnotations(v)...)
 	for _, f := range v.Findings {
 		all = append(all, annotationOf(f))
 	}
@@ -89,7 +90,7 @@ func verdictKind(s spec.State) string {
 		return annotationError
 	case spec.Pass, spec.Skip:
 		return annotationNotice
-	case spec.Inconclusive, spec.Invalid, spec.NotJudged:
+	case spec.Inconclusive, spec.Invalid, spec.NotJudged, spec.NotRun:
 	}
 	return annotationWarning
 }

@@ -130,7 +130,7 @@ func icon(s spec.State) template.URL {
 		colour, mark = "%23b3261e", "M5 5l6 6M11 5l-6 6"
 	case spec.Skip:
 		colour, mark = "%235b626b", "M4.5 8h7"
-	case spec.Inconclusive, spec.Invalid, spec.NotJudged:
+	case spec.Inconclusive, spec.Invalid, spec.NotJudged, spec.NotRun:
 	}
 	body := `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><circle cx='8' cy='8' r='8' fill='COLOUR'/><path d='` + mark + `' fill='none' stroke='white' stroke-width='2'/></svg>`
 	return template.URL("data:image/svg+xml," + strings.ReplaceAll(url.PathEscape(body), "COLOUR", colour))
@@ -175,6 +175,7 @@ func (p *htmlPage) contents() []htmlLink {
 		}
 	}
 	run := p.Run
+	add("checks", "Checks", len(run.Checks()) > 0)
 	add("ledgers", "Ledgers", run.Judged())
 	add("expectations", "Expectations", run.Judged())
 	add("measured", "Measured", run.Bench != nil)

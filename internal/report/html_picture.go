@@ -263,7 +263,7 @@ func (p walkPicture) BadHigh() float64 { return p.Bad - p.Top() }
 func (p walkPicture) GoodHigh() float64 { return p.Bottom() - p.Good }
 
 func newWalkPicture(w spec.Walk) walkPicture {
-	p := walkPicture{Ledger: named(w.Ledger), Label: walkWords(w)}
+	p := walkPicture{Ledger: named(WalkName(w)), Label: walkWords(w)}
 	n := len(w.Values)
 	if !known((w.High-w.Low)*(1+2*walkBeyond)) || !(w.Low < w.High) || n == 0 {
 		return p

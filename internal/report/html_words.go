@@ -27,7 +27,7 @@ func shapeOf(s spec.State) string {
 		return "invalid"
 	case spec.Skip:
 		return "skip"
-	case spec.NotJudged:
+	case spec.NotJudged, spec.NotRun:
 	}
 	return "not-judged"
 }

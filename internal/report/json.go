@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -24,7 +25,7 @@ func JSON(w io.Writer, r *spec.Report) error {
 
 // writeJSON writes a value so that a person can read it, too.
 func writeJSON(w io.Writer, value any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(redact.JSONWriter(w))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(value)

@@ -99,9 +99,12 @@ func newJUnit(r *spec.Report) junitSuite {
 	}
 	for _, c := range checksOf(r) {
 		j := junitCase{Name: c.name, Class: checkPhase + "." + checkWhole(r), Time: "0.000"}
-		if c.group == "" {
+		switch {
+		case c.declared != nil:
+			j.Class, j.Time = c.declared.Phase, fmt.Sprintf("%.3f", c.declared.Seconds)
+		case c.group == "":
 			j.Time = took
-		} else {
+		default:
 			j.Class += "." + c.group
 		}
 		s.add(j, c, junitWhy(r, c))
@@ -137,7 +140,7 @@ func junitWhy(r *spec.Report, c check) *junitOutcome {
 		message += " (" + c.unended + ")"
 	}
 	lines := []string{message}
-	if c.group == "" {
+	if c.group == "" && c.declared == nil {
 		lines = append(lines, checkFindings(r.Verdict.Findings)...)
 	}
 	return &junitOutcome{Message: message, Type: state, Text: strings.Join(lines, "\n")}

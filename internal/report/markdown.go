@@ -159,6 +159,7 @@ func (p *markdownPage) judged(r *spec.Report) {
 		}
 		p.table([]string{"ledger", "state", "why"}, make([]bool, 3), rows, ticketRows)
 	}
+	p.checks(v)
 	p.expectations(v.Expectations)
 	p.findings(v.Findings)
 }
@@ -284,10 +285,13 @@ func (p *markdownPage) bench(b *spec.Bench) {
 	}
 	p.benchWorkers(b.Workers)
 	p.heading("Client")
-	if b.Client.Valid {
+	switch {
+	case b.Client.Valid:
 		p.add("The client was not the limit.\n")
-	} else {
+	case b.Client.Limited():
 		p.add("The client was the limit: nothing of this is a figure of the server.\n\n")
+	default:
+		p.add("The client was not the limit, and yet nothing of this is a figure of the server.\n\n")
 	}
 	var why []string
 	for _, reason := range b.Client.Reasons {

@@ -23,6 +23,7 @@ func OpenMetrics(w io.Writer, r *spec.Report) error {
 	m := &metricPage{families: map[string]*dto.MetricFamily{}, seen: map[string]bool{},
 		deployment: []label{{"target", targetName(r.Run.Target)}, {"model", r.Run.Target.Model}}}
 	m.verdict(r.Verdict)
+	m.checks(r.Verdict.Checks)
 	m.expectations(r.Verdict.Expectations)
 	m.performance(r)
 	m.stalls(r)

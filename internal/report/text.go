@@ -95,6 +95,7 @@ func (t *textPage) run(r *spec.Report) {
 		t.Line(2, "", "judged otherwise than it was planned: "+v.Plan)
 	}
 	t.ledgers(v.Ledgers)
+	t.checks(v)
 	t.expectations(v.Expectations)
 	t.findings(v.Findings)
 	t.stalls(v.Stalls)
@@ -278,7 +279,15 @@ func WalkLine(w spec.Walk, width int) string {
 	if n := len(w.Values); n > 0 {
 		at = w.Values[n-1]
 	}
-	return fmt.Sprintf("%-11s good at %s %s bad at %s, now %s", w.Ledger, Signed(w.Low), walkBar(w, at, width), Signed(w.High), Signed(at))
+	return fmt.Sprintf("%-11s good at %s %s bad at %s, now %s", WalkName(w), Signed(w.Low), walkBar(w, at, width), Signed(w.High), Signed(at))
+}
+
+// WalkName is what a sequential test is of.
+func WalkName(w spec.Walk) string {
+	if w.Of == "" {
+		return w.Ledger
+	}
+	return w.Ledger + ", " + w.Of
 }
 
 // Signed is a number with its sign.

@@ -306,7 +306,10 @@ func benchTokens(w spec.BenchWorkload) []string {
 func (t *textPage) benchClient(c *spec.BenchClient, wire string) {
 	mark, said := t.Green("✓"), "not the limit"
 	if !c.Valid {
-		mark, said = t.Red("✗"), "the limit"
+		mark = t.Red("✗")
+	}
+	if c.Limited() {
+		said = "the limit"
 	}
 	t.parts(2, "client    "+mark+" ", said, benchInFlight(c))
 	t.entry("", lateness("sends", c.SendLateness, func(s spec.BenchSpread) string {

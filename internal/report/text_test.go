@@ -219,13 +219,18 @@ func TestAnyReportHasAText(t *testing.T) {
 		return rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, 0.5, 1, 71053, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, 5e-324})).Draw(t, "number")
 	})
 	state := func(all ...spec.State) *rapid.Generator[any] { return rapid.SampledFrom(all).AsAny() }
+	hostile := strings.Repeat("\x1b[31m\u202e多 ", 40)
+	checks := rapid.SampledFrom([][]spec.CheckVerdict{nil, // written out: a verdict holds others
+		{{Name: spec.InferencePerf, Verdict: spec.Pass, Detail: &spec.Verdict{Verdict: spec.Pass}}},
+		{{Name: hostile, Phase: hostile, Verdict: spec.State(hostile), Reason: spec.Reason{Code: hostile, Text: hostile}},
+			{Verdict: spec.NotRun, Reason: spec.Reason{Code: spec.NotAsked, Text: hostile}}, {Verdict: spec.NotRun, Seconds: math.NaN()}}}).AsAny()
 	config := rapid.MakeConfig{
 		Kinds: map[reflect.Kind]*rapid.Generator[any]{reflect.String: texts, reflect.Float64: numbers},
 		Types: map[reflect.Type]*rapid.Generator[any]{
 			reflect.TypeFor[map[string]any](): rapid.SampledFrom([]map[string]any{nil, {}, {"p50": "inf", "p99": 3.5}, {"p50": math.NaN(), "p90": 1e300, "p99": true}}).AsAny(),
 		},
 		Fields: map[reflect.Type]map[string]*rapid.Generator[any]{
-			reflect.TypeFor[spec.Verdict]():    {"Verdict": state(spec.Pass, spec.Fail, spec.Inconclusive, spec.Invalid, spec.Skip)},
+			reflect.TypeFor[spec.Verdict]():    {"Verdict": state(spec.Pass, spec.Fail, spec.Inconclusive, spec.Invalid, spec.Skip), "Checks": checks},
 			reflect.TypeFor[spec.Comparison](): {"Says": rapid.SampledFrom([]string{spec.IsBetter, spec.IsWorse, spec.IsMixed, spec.CannotTell}).AsAny()},
 		},
 	}

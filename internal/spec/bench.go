@@ -1,5 +1,10 @@
 package spec
 
+import (
+	"slices"
+	"strings"
+)
+
 // BenchSchema names the shape of Bench.
 const BenchSchema = "aicr.run/bench/v1alpha1"
 
@@ -195,7 +200,14 @@ type BenchClient struct {
 	CPUPressure       *float64      `json:"cpu_pressure_some,omitempty"`
 }
 
-// BenchReason is why the client was the limit.
+// Limited reports that the client was the limit. It is invalid too where a server sent what
+// no request asked for, which is not the client's doing.
+func (c *BenchClient) Limited() bool {
+	ofTheClient := func(r BenchReason) bool { return !strings.HasPrefix(r.ID, "server/") }
+	return !c.Valid && (len(c.Reasons) == 0 || slices.ContainsFunc(c.Reasons, ofTheClient))
+}
+
+// BenchReason is why the figures are not the server's.
 type BenchReason struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`

@@ -122,11 +122,16 @@ type Request struct {
 	Prompt   int    `json:"prompt"`
 	Cached   *int   `json:"cached,omitempty"`
 	Tokens   int    `json:"tokens"`
-	Worker   string `json:"worker,omitempty"`
-	Class    string `json:"class"` // ok, or a class of failure of internal/load
-	Status   int    `json:"status,omitempty"`
-	Finish   string `json:"finish,omitempty"`
-	Detail   string `json:"detail,omitempty"`
+	// Events is in how many events with content the answer came, and TextBytes how many
+	// bytes of text (UTF-8) were in them. Absent: not known, as in older records.
+	Events    *int `json:"events,omitempty"`
+	TextBytes *int `json:"text_bytes,omitempty"`
+
+	Worker string `json:"worker,omitempty"`
+	Class  string `json:"class"` // ok, or a class of failure of internal/load
+	Status int    `json:"status,omitempty"`
+	Finish string `json:"finish,omitempty"`
+	Detail string `json:"detail,omitempty"`
 }
 
 // The sources of a Sample.
@@ -147,9 +152,10 @@ const (
 	GapLate     = "the answer was late"
 	GapReset    = "connection reset"
 	GapCutOff   = "the connection ended"
-	GapOffPage  = "no longer on the page" // its exporter answers, and tells of it no more
-	GapUnlisted = "no longer listed"      // nobody wants it observed any more
-	GapObserver = "the observer itself"   // was stopped or starved: nobody else is to blame
+	GapOffPage  = "no longer on the page"         // its exporter answers, and tells of it no more
+	GapUnlisted = "no longer listed"              // nobody wants it observed any more
+	GapTooMuch  = "the page is past the limit of" // it answers with more than one source may tell
+	GapObserver = "the observer itself"           // was stopped or starved: nobody else is to blame
 )
 
 // Sample is a line of series.jsonl: what one source said at one time. Exactly
@@ -255,18 +261,36 @@ const (
 	EventPod       = "pod-event"  // an event of a pod
 	EventNotServed = "not-served" // the endpoint was asked and never served
 	EventInterrupt = "interrupt"  // somebody ended the run before it was decided
+	EventRequests  = "requests"   // requests outside the episodes, of which some failed: Want were sent, Have served
+	EventNode      = "node"       // what befell the node while it served; the reason is a Node word
+	EventRemoved   = "removed"    // somebody else deleted what the run had made, while it was loaded: Seconds into the run, if that is known
 
 	EventSymptom     = "symptom"      // something began to be off; the reason is a finding
 	EventSymptomOver = "symptom-over" // and ended
 )
 
-// PodEnded is the reason of the EventPod of a worker that ended after it was ready, whether
-// or not it was started anew; Count is how often.
-const PodEnded = "Ended"
+// PodEnded is the reason of the EventPod of a pod that serves and ended after it was ready,
+// whether or not it was started anew; Count is how often. PodReplaced is that of one which
+// was deleted after it was ready. Worker is "" where the pod is no worker.
+const (
+	PodEnded    = "Ended"
+	PodReplaced = "Replaced"
+)
+
+// The reasons of an EventNode.
+const (
+	NodeCordoned   = "Cordoned"   // it was marked unschedulable
+	NodeDeleted    = "Deleted"    // its Node object is gone
+	NodeRegistered = "Registered" // its Node object was deleted, and made anew
+)
 
 // PodsUnseen is the reason of the EventPod that stands where it could not be found out
-// whether workers have ended: that none did is not known then.
+// whether pods that serve have ended: that none did is not known then.
 const PodsUnseen = "Unseen"
+
+// GPUsTaken is the reason of the EventInterrupt of a run that ended since somebody else took
+// GPUs of its node, after that was chosen; Text is who.
+const GPUsTaken = "GPUsTaken"
 
 // Event is a line of events.jsonl: what happened, besides load.
 type Event struct {
@@ -279,6 +303,7 @@ type Event struct {
 	GPU     string   `json:"gpu,omitempty"` // its UUID
 	Reason  string   `json:"reason,omitempty"`
 	Text    string   `json:"text,omitempty"`
+	Advice  []string `json:"advice,omitempty"` // what to do about it, where who told it knows
 	Count   int      `json:"count,omitempty"` // how often; 0 is once
 	Seconds *float64 `json:"seconds,omitempty"`
 	Tokens  *int     `json:"tokens,omitempty"`

@@ -5,13 +5,14 @@ func FindingIDs() []string {
 	return []string{
 		"start/cold", "start/timeout",
 		"config/version-skew", "config/discovery-panic",
-		"cluster/dra-stale", "cluster/no-free-gpus", "cluster/pods-failed",
+		"cluster/dra-stale", "cluster/no-free-gpus", "cluster/pods-failed", "cluster/node-changed", "cluster/removed",
 		"worker/stall", "worker/slow", "worker/absent", "worker/black-hole",
 		"fleet/stall", "fleet/slow-host", "fleet/slow",
 		"gpu/error", "gpu/throttle",
 		"client/under-driven", "client/late",
 		"load/past-knee", "load/prefix-affinity", "load/wrong-length",
-		"serving/no-tokens", "serving/errors",
+		"serving/no-tokens", "serving/errors", "serving/restarted",
+		"server/tokens-implausible", "server/unsolicited",
 		"telemetry/gap",
 	}
 }

@@ -7,11 +7,15 @@ const FleetSchema = "aicr.run/fleet/v1alpha1"
 // one after the other.
 type FleetVerdict struct {
 	Schema  string      `json:"schema"`
-	Verdict State       `json:"verdict"` // the worst of the nodes', FAIL where one is worse than its peers
+	Verdict State       `json:"verdict"` // the worst of the nodes' and of Checks, FAIL where one is worse than its peers, INCONCLUSIVE at best where one was not validated
 	Reason  string      `json:"reason"`
 	Nodes   []FleetNode `json:"nodes"`
-	Passed  []PassedBy  `json:"passedBy,omitempty"` // nodes that were not validated
+	Passed  []PassedBy  `json:"passedBy,omitempty"` // nodes with GPUs that were not validated
 	Notes   []string    `json:"notes,omitempty"`
+
+	// Checks are the results of all checks that the recipe declares. The nodes' own verdicts
+	// are of inference-perf.
+	Checks []CheckVerdict `json:"checks,omitempty"`
 
 	// Together is how sure all the intervals are at once, Each each of them.
 	Together float64 `json:"together"`
@@ -49,4 +53,8 @@ type PassedBy struct {
 	Node   string `json:"node"`
 	Reason string `json:"reason"`
 	Held   string `json:"held,omitempty"` // by whom its GPUs are
+
+	// LeftOut says that it was left out on purpose: by its labels, or since fewer nodes were
+	// asked for. Any other one keeps the fleet from a PASS.
+	LeftOut bool `json:"leftOut,omitempty"`
 }

@@ -42,9 +42,15 @@ const (
 	KnobPopulateTimeout = "AICR_INFERENCE_PERF_MODEL_CACHE_POPULATE_TIMEOUT"
 	KnobCacheTypes      = "AICR_INFERENCE_PERF_MODEL_CACHE_EXTRA_COMPATIBLE_TYPES"
 	KnobNoCleanup       = "AICR_INFERENCE_PERF_NO_CLEANUP"
-	KnobRegistry        = "AICR_VALIDATOR_IMAGE_REGISTRY"
-	KnobTag             = "AICR_VALIDATOR_IMAGE_TAG"
-	KnobToken           = "HF_TOKEN"
+
+	KnobWorkerResources   = "AICR_INFERENCE_PERF_WORKER_RESOURCES"
+	KnobFrontendResources = "AICR_INFERENCE_PERF_FRONTEND_RESOURCES"
+	KnobJobResources      = "AICR_INFERENCE_PERF_JOB_RESOURCES"
+	KnobLoadResources     = "AICR_INFERENCE_PERF_LOAD_RESOURCES"
+
+	KnobRegistry = "AICR_VALIDATOR_IMAGE_REGISTRY"
+	KnobTag      = "AICR_VALIDATOR_IMAGE_TAG"
+	KnobToken    = "HF_TOKEN"
 
 	// KnobPrefix begins the names of those that only inference-perf listens to.
 	KnobPrefix = "AICR_INFERENCE_PERF_"
@@ -76,6 +82,10 @@ func Knobs() []Knob {
 		{Name: KnobCacheClass, Meaning: "storage class of that volume", Default: "the cluster's own", Recipe: InputStorageClass, Cluster: true, kind: classKnob},
 		{Name: KnobPopulateTimeout, Meaning: "how long filling that volume may take", Default: "13m", Cluster: true, kind: durationKnob},
 		{Name: KnobCacheTypes, Meaning: "disk types that go with the machines beside those that are known to, with commas", Cluster: true, kind: nameKnob},
+		{Name: KnobWorkerResources, Meaning: "requests and limits of each worker, beside its GPU, as cpu=4,memory=16Gi", Cluster: true, kind: resourcesKnob},
+		{Name: KnobFrontendResources, Meaning: "requests and limits of the frontend, and of a gateway's endpoint picker and sidecars", Cluster: true, kind: resourcesKnob},
+		{Name: KnobJobResources, Meaning: "requests and limits of the Jobs that fetch the model and try the load's image", Cluster: true, kind: resourcesKnob},
+		{Name: KnobLoadResources, Meaning: "requests and limits of the load, over requests.cpu=2,requests.memory=2Gi,limits.memory=4Gi", Cluster: true, kind: resourcesKnob},
 		{Name: KnobNoCleanup, Meaning: "leave what was made on the cluster", Default: "false", Cluster: true, Shell: true, kind: switchKnob},
 		{Name: KnobRegistry, Meaning: "registry and path to take images from instead", Cluster: true, Shell: true, kind: registryKnob},
 		{Name: KnobTag, Meaning: "tag of the images of this product", Default: "this program's release", Cluster: true, Shell: true, kind: tagKnob},

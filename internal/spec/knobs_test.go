@@ -48,7 +48,7 @@ func TestEveryPublishedKnobIsThereWithItsDefault(t *testing.T) {
 		prefix + "MODEL": "Qwen/Qwen3-8B; of a URL the only one that is served", prefix + "ROUTER_MODE": "least-loaded",
 		prefix + "WORKLOAD_READY_TIMEOUT": "10m", prefix + "HEALTH_TIMEOUT": "5m", prefix + "MODEL_CACHE_SIZE": "100Gi",
 		prefix + "MODEL_CACHE_STORAGE_CLASS": "the cluster's own", prefix + "MODEL_CACHE_POPULATE_TIMEOUT": "13m",
-		prefix + "MODEL_CACHE_EXTRA_COMPATIBLE_TYPES": "", prefix + "NO_CLEANUP": "false",
+		prefix + "MODEL_CACHE_EXTRA_COMPATIBLE_TYPES": "", prefix + "WORKER_RESOURCES": "", prefix + "FRONTEND_RESOURCES": "", prefix + "JOB_RESOURCES": "", prefix + "LOAD_RESOURCES": "", prefix + "NO_CLEANUP": "false",
 		"AICR_VALIDATOR_IMAGE_REGISTRY": "", "AICR_VALIDATOR_IMAGE_TAG": "this program's release", "HF_TOKEN": "",
 	}
 	all := spec.ReadKnobs(inShell(), nil)
@@ -77,6 +77,11 @@ func TestAKnobTakesAndRefuses(t *testing.T) {
 		spec.KnobCacheTypes:    {"pd-ssd,hyperdisk-balanced"},
 		spec.KnobModel:         {"Qwen/Qwen3-8B"},
 		spec.KnobHealthTimeout: {"5m"},
+
+		spec.KnobWorkerResources: {"cpu=4", "cpu=4,memory=16Gi", "requests.cpu=500m,limits.cpu=1.5", " cpu=1, memory=1e9", "ephemeral-storage=10Gi"},
+	}
+	for _, name := range spec.ResourceKnobs() {
+		good[name] = good[spec.KnobWorkerResources]
 	}
 	bad := map[string][]string{
 		spec.KnobConcurrency:   {"0", "-1", "1.5", "12x", "1e3", " 5", "1000001", "many", "+5", "007"},
@@ -95,6 +100,12 @@ func TestAKnobTakesAndRefuses(t *testing.T) {
 		spec.KnobRegistry:      {"https://registry.example.com", "a b", "registry.example.com/x:tag", "/x", "mirror", "mirror/gpu", "registry.example.com:99999", "registry.example.com:0/x", "localhost:65536", "user:pw@registry.example.com/x"},
 		spec.KnobTag:           {"a/b", "-x", strings.Repeat("x", 129)},
 		spec.KnobToken:         {"a token", "token\n"},
+
+		spec.KnobWorkerResources: {"4", "cpu", "cpu=", "cpu=4;memory=16Gi", "cpu=four", "memory=16GB", "memory=-1Gi", "cpu=0", "cpu=0.0", "cpu=4,cpu=5", "cpu=4,limits.cpu=8", "gpu=1",
+			"nvidia.com/gpu=1", "limits.nvidia.com/gpu=1", "storage=1Gi", "request.cpu=1", "requests.=1", "cpu=4,", ",", "cpu=1e999", "CPU=4", "cpu==4"},
+	}
+	for _, name := range spec.ResourceKnobs() {
+		bad[name] = bad[spec.KnobWorkerResources]
 	}
 	for name, values := range good {
 		for _, value := range values {
@@ -216,5 +227,16 @@ func TestATimeOfAKnobIsItsDefaultWhereItIsMalformed(t *testing.T) {
 		if got := spec.ReadKnobs(inShell(spec.KnobReadyTimeout, value), nil).Duration(spec.KnobReadyTimeout); got != want {
 			t.Errorf("%q: %s, want %s", value, got, want)
 		}
+	}
+}
+
+func TestResourcesAreReadOfBothSides(t *testing.T) {
+	all := spec.ReadKnobs(inShell(spec.KnobLoadResources, "cpu=4,requests.memory=8Gi,limits.memory=16Gi"), nil)
+	got := fmt.Sprint(all.Resources(spec.KnobLoadResources))
+	if want := "{map[cpu:4 memory:8Gi] map[cpu:4 memory:16Gi]}"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if r := all.Resources(spec.KnobWorkerResources); len(r.Requests)+len(r.Limits) > 0 {
+		t.Errorf("what is not set is %v", r)
 	}
 }

@@ -17,7 +17,7 @@ type Plan struct {
 	Constraints []Constraint     `json:"constraints"`
 	Thresholds  Thresholds       `json:"thresholds"`
 	Stability   string           `json:"stability"`            // StabilityGate, StabilityReport
-	NoFreeGPUs  string           `json:"noFreeGPUs,omitempty"` // NoFreeGPUsSkip, NoFreeGPUsFail; "" is the first
+	NoFreeGPUs  string           `json:"noFreeGPUs,omitempty"` // NoFreeGPUsFail, NoFreeGPUsSkip; "" is the first
 
 	// Half asks for a short look at half the load before the first episode, which
 	// tells whether the operating point is past the knee.
@@ -38,6 +38,7 @@ type Plan struct {
 	Checks    []PlannedCheck  `json:"checks,omitempty"`
 	Readiness []Held          `json:"readiness,omitempty"` // what the recipe wants of the cluster, held against the snapshot
 	Creates   []PlannedObject `json:"creates,omitempty"`   // on the cluster
+	Nodes     []PlannedNode   `json:"nodes,omitempty"`     // of a fleet, in the order of their turns; the rest of the plan is the first one's
 	Unused    []Unused        `json:"unused,omitempty"`    // fields of the recipe that nothing is done with
 }
 
@@ -47,7 +48,8 @@ const (
 	StabilityReport = "report"
 )
 
-// What it means that no GPU is free: there is nothing to do, or that itself is wrong.
+// What it means that no GPU is free: a failure, unless the recipe says that there is
+// nothing to do then.
 const (
 	NoFreeGPUsSkip = "skip"
 	NoFreeGPUsFail = "fail"
@@ -102,6 +104,14 @@ type Cost struct {
 	WorstS             float64 `json:"worst_s"`
 	ExpectedGPUMinutes float64 `json:"expected_gpu_minutes"`
 	WorstGPUMinutes    float64 `json:"worst_gpu_minutes"`
+}
+
+// PlannedNode is a node of a fleet, and what its turn costs.
+type PlannedNode struct {
+	Node    string `json:"node"`
+	Workers int    `json:"workers"`
+	By      string `json:"by"` // how its GPUs are asked for
+	Cost    Cost   `json:"cost"`
 }
 
 // Input is a value and where it came from.

@@ -33,6 +33,7 @@ type planDocument struct {
 	Checks       []PlannedCheck   `json:"checks,omitempty"`
 	Readiness    []Held           `json:"readiness,omitempty"`
 	Creates      []PlannedObject  `json:"creates,omitempty"`
+	Nodes        []PlannedNode    `json:"nodes,omitempty"`
 	Unused       []Unused         `json:"unused,omitempty"`
 }
 
@@ -79,9 +80,18 @@ func DecodePlan(data []byte) (*Plan, error) {
 		at := element("checks", i)
 		d.word(join(at, "phase"), c.Phase, Phases())
 		d.between(join(at, "timeout_s"), c.TimeoutS, 0, mostAnything)
+		d.word(join(at, "verdict"), string(c.Verdict), []string{string(Fail), string(Inconclusive), string(Skip), string(NotRun)})
+		d.word(join(at, "reason.code"), c.Reason.Code, checkReasonCodes())
+		if c.Runs && c.Verdict != "" {
+			d.wrong(join(at, "verdict"), fmt.Sprintf("is %s of a check that runs", c.Verdict), "a check that runs has no verdict in the plan")
+		}
 	}
 	for i, h := range p.Readiness {
 		d.word(join(element("readiness", i), "state"), string(h.State), []string{string(HeldMet), string(HeldNotMet), string(HeldError)})
+	}
+	for i, n := range p.Nodes {
+		d.within(join(element("nodes", i), "workers"), n.Workers, 1, mostInFlight)
+		d.between(join(element("nodes", i), "cost.worst_s"), n.Cost.WorstS, 0, mostAnything)
 	}
 	for i, u := range p.Unused {
 		d.within(join(element("unused", i), "line"), u.Line, 0, mostCounted)
@@ -91,7 +101,7 @@ func DecodePlan(data []byte) (*Plan, error) {
 	}
 	return &Plan{Schema: p.Schema, Profile: p.Profile, Point: p.Point, Reference: p.Reference, Constraints: p.Constraints,
 		Thresholds: p.Thresholds, Stability: p.Stability, NoFreeGPUs: p.NoFreeGPUs, Half: p.Half, Seed: uint64(p.Seed), Prior: p.Prior, PriorMinutes: p.PriorMinutes, Cost: p.Cost,
-		Inputs: p.Inputs, Scenario: p.Scenario.Scenario, Checks: p.Checks, Readiness: p.Readiness, Creates: p.Creates, Unused: p.Unused}, nil
+		Inputs: p.Inputs, Scenario: p.Scenario.Scenario, Checks: p.Checks, Readiness: p.Readiness, Creates: p.Creates, Nodes: p.Nodes, Unused: p.Unused}, nil
 }
 
 // EncodePlan writes a plan as a run keeps it. A plan that DecodePlan would not

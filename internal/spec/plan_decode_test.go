@@ -40,6 +40,7 @@ func somePlan(t testing.TB) *spec.Plan {
 		Readiness: []spec.Held{{Name: "K8s.server.version", Want: ">= 1.34", Value: "v1.34.1", State: spec.HeldMet},
 			{Name: "GPU.hardware.model", Want: "h100", State: spec.HeldError, Reason: "forbidden", Remediation: "ask", From: "recipe h100"}},
 		Creates: []spec.PlannedObject{{Kind: "Namespace", Name: "aicr-inference-perf-<8 hex>", Why: "everything is in it"}, {Kind: "Secret", Name: "aicr-hf-token", Namespace: "x", Why: "it is set"}, {Kind: "Job", Name: "aicr-load", Namespace: "x", Image: "registry.example/aicr", Why: "loads it"}},
+		Nodes:   []spec.PlannedNode{{Node: "gpu-0", Workers: 8, By: "claim", Cost: spec.Cost{ExpectedEpisodes: 5, WorstEpisodes: 11, ExpectedS: 270, WorstS: 600}}},
 		Unused:  []spec.Unused{{Path: "spec.validation.performance.timeout", Line: 7}},
 	}
 }
@@ -48,7 +49,7 @@ func TestAPlanIsReadAsItWasWritten(t *testing.T) {
 	minimal := func(p *spec.Plan) {
 		p.Reference, p.Half, p.Prior, p.Scenario, p.Constraints = nil, nil, nil, nil, []spec.Constraint{}
 		p.Inputs = map[string]spec.Input{}
-		p.Checks, p.Readiness, p.Creates, p.Unused = nil, nil, nil, nil
+		p.Checks, p.Readiness, p.Creates, p.Nodes, p.Unused = nil, nil, nil, nil, nil
 	}
 	for name, change := range map[string]func(*spec.Plan){
 		"all of it":       func(*spec.Plan) {},

@@ -59,14 +59,32 @@ const (
 	HeldError  HeldState = "error"
 )
 
-// PlannedCheck is a check in a plan: whether it runs, and why or why not.
+// PlannedCheck is a check in a plan: whether it runs, and why or why not. Of one that the
+// recipe declares and that does not run, Verdict is what it comes to.
 type PlannedCheck struct {
-	Name     string  `json:"name"`
-	Phase    string  `json:"phase"`
-	Runs     bool    `json:"runs"`
-	Why      string  `json:"why"`
-	TimeoutS float64 `json:"timeout_s,omitempty"`
-	From     string  `json:"from,omitempty"` // the overlay and file that ask for it
+	Name     string          `json:"name"`
+	Phase    string          `json:"phase"`
+	Runs     bool            `json:"runs"`
+	Why      string          `json:"why"` // the words of Reason
+	TimeoutS float64         `json:"timeout_s,omitempty"`
+	Declared bool            `json:"declared,omitempty"` // the recipe asks for it
+	From     string          `json:"from,omitempty"`     // the overlay and file that ask for it, where they are known
+	Verdict  State           `json:"verdict,omitempty"`  // NOT RUN, or what was decided without running it: FAIL, INCONCLUSIVE, SKIP
+	Reason   CheckReason     `json:"reason,omitzero"`
+	Evidence []CheckEvidence `json:"evidence,omitempty"`
+}
+
+// IsDeclared says whether the recipe asks for the check. Older plans say it by From alone.
+func (c *PlannedCheck) IsDeclared() bool { return c.Declared || c.From != "" }
+
+// Decide sets what a check comes to that does not run.
+func (c *PlannedCheck) Decide(state State, why CheckReason) {
+	c.Runs, c.Verdict, c.Reason, c.Why = false, state, why, why.Text()
+}
+
+// Run sets that a check runs.
+func (c *PlannedCheck) Run(why CheckReason) {
+	c.Runs, c.Verdict, c.Reason, c.Why = true, "", why, why.Text()
 }
 
 // PlannedObject is something that a run makes on the cluster, and takes away again.

@@ -250,7 +250,7 @@ type SelectedProfile struct {
 type RecipeVerdict struct {
 	Profile    string           `json:"profile,omitempty"`    // how thorough
 	Stability  string           `json:"stability,omitempty"`  // gate: stalls decide; report: they are only told
-	NoFreeGPUs string           `json:"noFreeGPUs,omitempty"` // skip: there is nothing to do then; fail: that is a fault
+	NoFreeGPUs string           `json:"noFreeGPUs,omitempty"` // fail, when nothing is said; skip: there is nothing to do then
 	Reference  *RecipeReference `json:"reference,omitempty"`
 	Thresholds ThresholdValues  `json:"thresholds,omitempty"` // those that differ from the profile's, by name
 }

@@ -2,7 +2,7 @@ package spec
 
 import "time"
 
-// The words of a Request. A class that is neither of these two is a failure's.
+// The words of a Request. A class that is none of these three is a failure of the server's.
 const (
 	LaneClosed   = "closed"
 	LaneSentinel = "sentinel"
@@ -13,15 +13,20 @@ const (
 
 	ClassOK          = "ok"
 	ClassInterrupted = "interrupted"
+	ClassExhausted   = "exhausted" // never sent: the client had no port or file descriptor left
+
+	ClassUnsolicited = "unsolicited" // bytes came that no request asked for
 )
 
 // Served reports whether a request got what it asked for. One that was answered without
 // a token was not served, whatever its class says.
 func (q *Request) Served() bool { return q.Class == ClassOK && q.First > 0 && q.Tokens > 0 }
 
-// Failed reports whether the deployment did not serve it. Who was interrupted was given
-// up by the client, which is nobody's failure.
-func (q *Request) Failed() bool { return !q.Served() && q.Class != ClassInterrupted }
+// Failed reports whether the deployment did not serve it. What was interrupted was given
+// up by the client, and what the client could not send never reached the deployment.
+func (q *Request) Failed() bool {
+	return !q.Served() && q.Class != ClassInterrupted && q.Class != ClassExhausted
+}
 
 // RefusedAtOnce reports whether it failed so fast that it was never under way.
 func (q *Request) RefusedAtOnce() bool {

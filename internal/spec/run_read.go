@@ -172,7 +172,7 @@ func (d *document) checkEvent(e *Event) {
 
 func eventKinds() []string {
 	return []string{EventStage, EventVersions, EventGPUs, EventWorkers, EventPlaced, EventAnswer, EventLog, EventPod, EventNotServed,
-		EventInterrupt, EventSymptom, EventSymptomOver}
+		EventInterrupt, EventRequests, EventNode, EventRemoved, EventSymptom, EventSymptomOver}
 }
 
 var episodeName = regexp.MustCompile(`^([0-9]{3}|[1-9][0-9]{3})$`)
@@ -393,6 +393,10 @@ func (q *Request) wrong() string {
 		return "cached"
 	case q.Tokens < 0:
 		return "tokens"
+	case q.Events != nil && *q.Events < 0:
+		return "events"
+	case q.TextBytes != nil && *q.TextBytes < 0:
+		return "text_bytes"
 	case q.Class == "":
 		return "class"
 	case q.Status < 0 || q.Status > 999:

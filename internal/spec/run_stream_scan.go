@@ -56,6 +56,7 @@ func (s *scanner) request(line []byte, q *Request, to *pointees) bool {
 		s.maybeWhole(`"first":`, &q.First) && s.maybeWhole(`"last":`, &q.Last) && s.whole(`"end":`, &q.End) &&
 		s.maybeWhole(`"gap":`, &q.Gap) && s.maybeWhole(`"gap_end":`, &q.GapEnd) &&
 		s.count(`"prompt":`, &q.Prompt) && s.maybeCounted(`"cached":`, &q.Cached, to) && s.count(`"tokens":`, &q.Tokens) &&
+		s.maybeCounted(`"events":`, &q.Events, to) && s.maybeCounted(`"text_bytes":`, &q.TextBytes, to) &&
 		s.maybeText(`"worker":`, &q.Worker) && s.text(`"class":`, &q.Class) &&
 		s.maybeCount(`"status":`, &q.Status) && s.maybeText(`"finish":`, &q.Finish) && s.maybeText(`"detail":`, &q.Detail) &&
 		s.step("}") && s.at == len(line)

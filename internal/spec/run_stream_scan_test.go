@@ -13,6 +13,7 @@ import (
 
 var requestLines = []string{
 	`{"seq":0,"lane":"closed","phase":"ramp","intended":0,"sent":10,"first":20,"last":40,"end":50,"gap":8,"gap_end":35,"prompt":128,"cached":0,"tokens":128,"worker":"1","class":"ok","status":200,"finish":"length"}`,
+	`{"seq":3,"lane":"closed","phase":"steady","intended":0,"sent":10,"first":20,"last":40,"end":50,"prompt":128,"tokens":128,"events":128,"text_bytes":640,"worker":"1","class":"ok","status":200,"finish":"length"}`,
 	`{"seq":1,"lane":"closed","phase":"steady","intended":5,"sent":15,"end":60,"prompt":0,"tokens":0,"class":"http-status","status":503,"detail":"no \"worker\": at all"}`,
 	`{"seq":0,"lane":"sentinel","phase":"drain","intended":30,"sent":30,"end":999999999999999999,"prompt":0,"tokens":0,"class":"interrupted"}`,
 	`{"seq":2,"lane":"closed","phase":"steady","intended":5,"sent":15,"end":60,"prompt":0,"tokens":0,"class":"reset","detail":"\u003c工人\u202e\\\\\"\ud83d\ude00 ümläut\u0000"}`,

@@ -37,6 +37,9 @@ func streamDiffers(r *spec.RecordedRun, number int, whole *spec.EpisodeRecord, w
 		if q.Cached != nil {
 			own.Cached = new(*q.Cached)
 		}
+		if q.Events != nil {
+			own.Events, own.TextBytes = new(*q.Events), new(*q.TextBytes)
+		}
 		streamed.Requests = append(streamed.Requests, own)
 	}
 	for s, err := range r.Samples(number) {

@@ -121,6 +121,8 @@ func schemaRules() map[string]schemaRule {
 		"planDocument.profile":    oneOfWords(Profiles()...),
 		"planDocument.stability":  oneOfWords(StabilityGate, StabilityReport),
 		"planDocument.noFreeGPUs": oneOfWords(NoFreeGPUsSkip, NoFreeGPUsFail),
+		"PlannedCheck.verdict":    oneOfWords(string(Fail), string(Inconclusive), string(Skip), string(NotRun)),
+		"CheckReason.code":        oneOfWords(checkReasonCodes()...),
 		"Constraint.name":         oneOfWords(figureNames()...),
 		"Constraint.threshold":    above0,
 		"Constraint.tolerance":    fromTo(0, mostTolerance),

@@ -43,9 +43,10 @@ type Thresholds struct {
 	StarvedShare   float64 `json:"starvedShare"`   // of fair; with PrefixHit: the router, not the worker
 	PrefixHit      float64 `json:"prefixHit"`      // published: 0.94 in the kv runs
 
-	// Stalls: a sequential test of their rate in a loaded minute.
+	// Stalls: sequential tests of their rate in a loaded minute.
 	RateOK        float64 `json:"rateOk"`
-	RateBad       float64 `json:"rateBad"` // published: 0.96, pooled over the EKS runs
+	RateBad       float64 `json:"rateBad"`               // published: 0.96, pooled over the EKS runs
+	RateWorkers   int     `json:"rateWorkers,omitempty"` // of a fleet of so many; a larger one may have as many for each worker; 0: of any fleet
 	AlphaRate     float64 `json:"alphaStability"`
 	BetaRate      float64 `json:"betaStability"`
 	MinStalls     int     `json:"minStalls"`
@@ -105,7 +106,7 @@ func DefaultThresholds(profile string) (Thresholds, bool) {
 		TTFTGuardrailMS: 2000, TTFTBadShare: 0.5, TTFTPassShare: 0.2, BootstrapDraws: 1000, BootstrapBlockS: 5,
 		GoodTTFTMS: 2000, GoodGapMS: 1000,
 		PeerShare: 0.90, PeerEpisodes: 0.8, PeerPerRequest: 0.85, StarvedShare: 0.5, PrefixHit: 0.8,
-		RateOK: 1.0 / 30, RateBad: 0.75, AlphaRate: 0.05, BetaRate: 0.05, MinStalls: 2, SameWorker: 3,
+		RateOK: 1.0 / 30, RateBad: 0.75, RateWorkers: 8, AlphaRate: 0.05, BetaRate: 0.05, MinStalls: 2, SameWorker: 3,
 		StallShare: 0.15, FreezeShare: 0.25, StallS: 2, RecoveredRate: 0.8, RecoveredS: 2, GapFactor: 20, GapStreams: 0.01, WedgedS: 10,
 		HeldLow: 0.95, HeldHigh: 1.05, ClientLagMS: 50, Elasticity: 0.55, LengthOff: 0.02, PromptOff: 0.25, CachedOff: 0.25,
 		TelemetryLost: 0.05, WitnessesOff: 0.15,

@@ -39,7 +39,7 @@ func thresholdBounds() map[string]bound {
 
 		"peerShare": part, "peerPerRequest": part, "peerEpisodes": part, "starvedShare": share, "prefixHit": share,
 
-		"rateOk": rate, "rateBad": rate, "alphaStability": risk, "betaStability": risk, "minStalls": count, "sameWorker": count,
+		"rateOk": rate, "rateBad": rate, "rateWorkers": {least: 0, most: mostWorkers, hint: "workers; 0: the rates are of a fleet of any size"}, "alphaStability": risk, "betaStability": risk, "minStalls": count, "sameWorker": count,
 		"stallShare": part, "freezeShare": part, "stallS": time, "recoveredRate": part, "recoveredS": pause,
 		"gapFactor": {least: 1, most: mostFactor, beyond: true, hint: "times the usual gap"}, "gapStreams": share, "wedgedS": time,
 

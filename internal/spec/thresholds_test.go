@@ -22,7 +22,7 @@ func field(t testing.TB, of *spec.Thresholds, name string) reflect.Value {
 	t.Helper()
 	v := reflect.ValueOf(of).Elem()
 	for i := range v.NumField() {
-		if v.Type().Field(i).Tag.Get("json") == name {
+		if tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); tag == name {
 			return v.Field(i)
 		}
 	}

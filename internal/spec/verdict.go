@@ -36,6 +36,10 @@ type Verdict struct {
 	Parts   []Part   `json:"parts,omitempty"` // of the episodes, that the figures are of
 	Notes   []string `json:"notes,omitempty"`
 	Plan    string   `json:"plan,omitempty"` // how another one than the run's own was asked for
+
+	// Checks are the results of all checks that the recipe declares, in the catalog's order.
+	// Verdict and Reason are of all of them then; what else stands here is of inference-perf.
+	Checks []CheckVerdict `json:"checks,omitempty"`
 }
 
 // Ledger is one of the three accounts.
@@ -113,6 +117,7 @@ type Finding struct {
 // above against it.
 type Walk struct {
 	Ledger string    `json:"ledger"`
+	Of     string    `json:"of,omitempty"` // where a ledger has several tests: of what; "": of all
 	Low    float64   `json:"low"`
 	High   float64   `json:"high"`
 	Values []float64 `json:"values"`

@@ -1,6 +1,8 @@
 package spec
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,6 +34,14 @@ func (r *RecordedRun) Verdict() (*Verdict, error) {
 			d.wrong(at, "a PASS without a value", "what was not measured is NOT JUDGED")
 		}
 	}
+	for i, c := range v.Checks {
+		at := element("checks", i)
+		d.state(join(at, "verdict"), c.Verdict, CheckStates())
+		d.word(join(at, "phase"), c.Phase, Phases())
+		if c.Verdict == NotRun {
+			d.word(join(at, "reason.code"), c.Reason.Code, []string{NotAsked, NotBuilt, FailFast})
+		}
+	}
 	for i, f := range v.Findings {
 		d.word(join(element("findings", i), "severity"), f.Severity, []string{SeverityFail, SeverityInvalid, SeverityNote})
 	}
@@ -44,7 +54,13 @@ func (r *RecordedRun) Verdict() (*Verdict, error) {
 // holdVerdict holds a verdict against itself and against the episodes that there are:
 // it may be another run's, or somebody's wish.
 func (d *document) holdVerdict(v *Verdict, episodes []int) {
-	const changed = "it was changed after it was written: aicr judge says what the record means"
+	if len(v.Checks) > 0 {
+		own := d.holdChecks(v)
+		if own == nil {
+			return
+		}
+		v = own
+	}
 	const another = "an episode was taken away, or the verdict is another run's: aicr judge says what the record means"
 	var names []string
 	has := map[State]bool{}
@@ -84,6 +100,38 @@ func (d *document) holdVerdict(v *Verdict, episodes []int) {
 	if !(v.LoadedS >= 0) {
 		d.wrong("loadedSeconds", fmt.Sprintf("%g cannot be", v.LoadedS), changed)
 	}
+}
+
+// changed is the hint to a verdict that contradicts itself.
+const changed = "it was changed after it was written: aicr judge says what the record means"
+
+// holdChecks holds the verdict on several checks against these, and gives that of
+// inference-perf, which stands at the top too.
+func (d *document) holdChecks(v *Verdict) *Verdict {
+	if worst := WorstOfChecks(v.Checks); v.Verdict != worst {
+		d.wrong("verdict", fmt.Sprintf("is %s, and the worst of its checks is %s", v.Verdict, worst), changed)
+	}
+	for i, c := range v.Checks {
+		switch {
+		case c.Detail != nil && c.Detail.Verdict != c.Verdict:
+			d.wrong(join(element("checks", i), "verdict"), fmt.Sprintf("is %s, and its detail says %s", c.Verdict, c.Detail.Verdict), changed)
+		case c.Detail == nil && c.Name == InferencePerf && c.Verdict == Pass:
+			d.wrong(join(element("checks", i), "detail"), "a PASS of "+InferencePerf+" without its verdict", changed)
+		}
+	}
+	top := *v
+	top.Checks = nil
+	own := v.Inference()
+	if own == nil {
+		own = &Verdict{Schema: v.Schema, Profile: v.Profile, Ledgers: []Ledger{}, Expectations: []Expected{}, Findings: []Finding{}}
+	}
+	top.Verdict, top.Reason = own.Verdict, own.Reason
+	one, err := json.Marshal(top)
+	other, unwritable := json.Marshal(own)
+	if err != nil || unwritable != nil || !bytes.Equal(one, other) {
+		d.wrong("", "says something else than the detail of "+InferencePerf, changed)
+	}
+	return v.Inference()
 }
 
 func (d *document) state(path string, s State, known []State) {

@@ -18,7 +18,7 @@ type Counter struct {
 // rate() counts from zero then, which is a lower bound: right for a sum over an
 // hour, wrong for a detector, which would read a restart as a stall. So the
 // stretch of the reset is unknown, and the next one counts from its value. A
-// value that is no number is passed over.
+// value that is no number is passed over, and a rate that is none is not known.
 func (c *Counter) Rate(t int64, v float64) (perSecond float64, ok bool) {
 	if math.IsNaN(v) || math.IsInf(v, 0) || c.seen && t <= c.t {
 		return 0, false
@@ -28,5 +28,6 @@ func (c *Counter) Rate(t int64, v float64) (perSecond float64, ok bool) {
 	if !before.seen || v < before.value {
 		return 0, false
 	}
-	return (v - before.value) / (float64(t-before.t) / 1e9), true
+	perSecond = (v - before.value) / (float64(t-before.t) / 1e9)
+	return perSecond, !math.IsInf(perSecond, 0)
 }

@@ -67,6 +67,18 @@ func ClopperPearson(k, n int, confidence float64) (low, high float64) {
 	return low, high
 }
 
+// SpreadUpper is what the standard deviation behind n normal observations with the
+// sample deviation sd is not above, at a confidence. It is NaN for fewer than two
+// observations, a deviation below 0, and a confidence that does not lie between 0 and 1.
+func SpreadUpper(sd float64, n int, confidence float64) float64 {
+	if n < 2 || !notNegative(sd) || !share(confidence) {
+		return math.NaN()
+	}
+	free := float64(n - 1)
+	chi := distuv.ChiSquared{K: free}.Quantile(1 - confidence)
+	return settled(sd * math.Sqrt(free/chi))
+}
+
 // GammaRate is what n events in a time t say of a Poisson rate, when nothing was
 // known before (Jeffreys' prior): mean and central interval of the posterior
 // Gamma(n+½, t), whose lower end is 0 where there was no event: nothing speaks against

@@ -40,14 +40,3 @@ func PoissonLLR(n, minutes, ok, bad float64) float64 {
 	}
 	return settled(float64(n*math.Log(bad/ok)) - float64((bad-ok)*minutes))
 }
-
-// PoissonMinutes is how many minutes with n events bring PoissonLLR down to low,
-// to nine digits: how long a test that has seen n must last to end well. It is 0
-// where n events in no time are there already. It is NaN where no time brings it
-// there, bad not being above ok, and for whatever PoissonLLR does not take.
-func PoissonMinutes(n, ok, bad, low float64) float64 {
-	if !notNegative(n) || !positive(ok) || !positive(bad) || bad <= ok || !finite(low) {
-		return math.NaN()
-	}
-	return settled(max(0, (float64(n*math.Log(bad/ok))-low)/(bad-ok)))
-}

@@ -55,32 +55,19 @@ func TestNormalStepIsTheRatioOfTwoDensities(t *testing.T) {
 // The expected figures are the published ones of shared/verdict.md 2.5, to the
 // digits given there.
 func TestSequentialTestsTakeTheStepsOfTheDesign(t *testing.T) {
-	low, _ := stats.SPRTBounds(0.05, 0.05)
 	const ok, bad = 1. / 30, 0.75
 	for name, c := range map[string]struct{ got, want, within float64 }{
 		"a healthy episode":                   {stats.NormalStep(0, 0.92, 0.80, 0.05), -8.6, 0.05},
 		"a stall":                             {stats.PoissonLLR(1, 0, ok, bad), 3.11, 0.005},
 		"a minute without":                    {stats.PoissonLLR(0, 1, ok, bad), -0.717, 0.0005},
-		"no stall ends it after":              {stats.PoissonMinutes(0, ok, bad, low), 4.1, 0.05},
-		"one stall ends it after":             {stats.PoissonMinutes(1, ok, bad, low), 8.5, 0.05},
 		"two stalls in 4.6 minutes are a bad": {stats.PoissonLLR(2, 4.6, ok, bad), 2.94, 0.02},
 		"half a stall from before":            {stats.PoissonLLR(0.5, 0, ok, bad), 3.11 / 2, 0.005},
-		"a count that is there already":       {stats.PoissonMinutes(0, ok, bad, 1), 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !(math.Abs(c.got-c.want) <= c.within) {
 				t.Errorf("%v, want %v", c.got, c.want)
 			}
 		})
-	}
-}
-
-func TestPoissonMinutesIsWhereTheRatioIsLow(t *testing.T) {
-	for _, n := range []float64{0, 0.25, 1, 2, 7} {
-		minutes := stats.PoissonMinutes(n, 1./30, 0.75, -2.9)
-		if got := stats.PoissonLLR(n, minutes, 1./30, 0.75); math.Abs(got+2.9) > 1e-7 {
-			t.Errorf("%v events: %v after %v minutes", n, got, minutes)
-		}
 	}
 }
 
@@ -96,10 +83,6 @@ func TestSequentialTestsRefuseWhatIsNoInput(t *testing.T) {
 		"a time that is none":         stats.PoissonLLR(1, nan, 0.1, 1),
 		"no rate that is ok":          stats.PoissonLLR(1, 1, 0, 1),
 		"an infinite bad rate":        stats.PoissonLLR(1, 1, 0.1, inf),
-		"rates that no time tells":    stats.PoissonMinutes(0, 1, 1, -3),
-		"rates the wrong way round":   stats.PoissonMinutes(0, 1, 0.1, -3),
-		"a bound that is none":        stats.PoissonMinutes(0, 0.1, 1, nan),
-		"minutes for a negative":      stats.PoissonMinutes(-1, 0.1, 1, -3),
 	} {
 		if !math.IsNaN(got) {
 			t.Errorf("%s: %v", name, got)

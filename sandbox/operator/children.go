@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +29,11 @@ const (
 	labelSelector  = "nvidia.com/selector"
 	labelMetrics   = "nvidia.com/metrics-enabled"
 	labelHash      = "nvidia.com/dynamo-worker-hash"
-	labelQueue     = "kai.scheduler/queue"
+
+	labelDiscovery  = "nvidia.com/dynamo-discovery-backend"
+	labelDiscovered = "nvidia.com/dynamo-discovery-enabled"
+
+	labelQueue = "kai.scheduler/queue"
 
 	annotationQueue = "nvidia.com/kai-scheduler-queue"
 	defaultQueue    = "dynamo"
@@ -49,15 +54,47 @@ const (
 // children are the objects that a graph is made into, in the order in which they are.
 func (g *graph) children() ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
-	add := func(apiVersion, kind string, o metav1.Object) error {
+	for i := range g.components {
+		some, err := g.poolOf(&g.components[i])
+		if err == nil {
+			all = append(all, some...)
+			some, err = g.childrenOf(&g.components[i])
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// poolOf are the objects that an endpoint picker is found by, and reads. They are the
+// graph's own.
+func (g *graph) poolOf(c *component) ([]*unstructured.Unstructured, error) {
+	if c.kind != "epp" {
+		return nil, nil
+	}
+	return g.owned(map[string]metav1.Object{"v1 ConfigMap": g.pickerConfig(c), "inference.networking.k8s.io/v1 InferencePool": g.pool(c)}, "v1 ConfigMap", "inference.networking.k8s.io/v1 InferencePool")
+}
+
+// childrenOf are the objects that a component is made of.
+func (g *graph) childrenOf(c *component) ([]*unstructured.Unstructured, error) {
+	return g.owned(map[string]metav1.Object{"v1 Service": g.service(c), "apps/v1 Deployment": g.deployment(c)}, "v1 Service", "apps/v1 Deployment")
+}
+
+// owned are objects of the graph, in an order.
+func (g *graph) owned(of map[string]metav1.Object, order ...string) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	for _, what := range order {
+		apiVersion, kind, _ := strings.Cut(what, " ")
+		o := of[what]
 		o.SetNamespace(g.namespace)
-		yes := true
-		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "nvidia.com/" + g.version, Kind: "DynamoGraphDeployment", Name: g.name, UID: g.uid, Controller: &yes, BlockOwnerDeletion: &yes}})
+		o.SetOwnerReferences([]metav1.OwnerReference{ownerOf("nvidia.com/"+g.version, "DynamoGraphDeployment", g.name, g.uid)})
 		u, ok := o.(*unstructured.Unstructured)
 		if !ok {
 			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			delete(fields, "status")
 			u = &unstructured.Unstructured{Object: fields}
@@ -65,24 +102,6 @@ func (g *graph) children() ([]*unstructured.Unstructured, error) {
 		u.SetAPIVersion(apiVersion)
 		u.SetKind(kind)
 		all = append(all, u)
-		return nil
-	}
-	for i := range g.components {
-		c := &g.components[i]
-		if c.kind == "epp" {
-			if err := add("v1", "ConfigMap", g.pickerConfig(c)); err != nil {
-				return nil, err
-			}
-			if err := add("inference.networking.k8s.io/v1", "InferencePool", g.pool(c)); err != nil {
-				return nil, err
-			}
-		}
-		if err := add("v1", "Service", g.service(c)); err != nil {
-			return nil, err
-		}
-		if err := add("apps/v1", "Deployment", g.deployment(c)); err != nil { // between the two the real one has a DynamoComponentDeployment
-			return nil, err
-		}
 	}
 	return all, nil
 }
@@ -93,11 +112,27 @@ func (g *graph) labels(c *component) map[string]string {
 		labelGraph: g.name, labelComponent: c.name, labelType: c.kind, labelNamespace: g.dynamoNamespace(),
 		labelSelector: g.workload(c), labelMetrics: "true",
 	}
-	if c.serves() {
+	all[labelDiscovery], all[labelDiscovered] = "kubernetes", "true"
+	if c.serves() && g.picked() {
 		all[labelClass] = "worker"
 	}
 	if hash := g.workerHash(c); hash != "" {
 		all[labelHash] = hash
+	}
+	return all
+}
+
+// picked says that an endpoint picker chooses among the workers.
+func (g *graph) picked() bool {
+	return slices.ContainsFunc(g.components, func(c component) bool { return c.kind == "epp" })
+}
+
+// ownLabels are those of a component's Deployment and Service, which have fewer than its
+// pods.
+func (g *graph) ownLabels(c *component) map[string]string {
+	all := g.labels(c)
+	for _, of := range []string{labelType, labelMetrics, labelSelector} {
+		delete(all, of)
 	}
 	return all
 }
@@ -110,7 +145,7 @@ func (g *graph) service(c *component) *corev1.Service {
 	case "epp":
 		port = corev1.ServicePort{Name: "grpc", Port: pickerPort, TargetPort: intstr.FromInt32(pickerPort), Protocol: corev1.ProtocolTCP, AppProtocol: new("http2")}
 	}
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: g.child(c.name), Labels: g.labels(c)}}
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: g.workload(c), Labels: g.ownLabels(c)}}
 	s.Spec = corev1.ServiceSpec{
 		Selector: map[string]string{labelType: c.kind, labelNamespace: g.dynamoNamespace(), labelComponent: c.name},
 		Ports:    []corev1.ServicePort{port},
@@ -140,7 +175,7 @@ func (g *graph) deployment(c *component) *appsv1.Deployment {
 		g.dressFrontend(&pod.Spec.Containers[i])
 		pod.Spec.Containers[i].Env = environment(pod.Spec.Containers[i].Env, g.env, g.identity(c), g.frontendEnv())
 	}
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: g.workload(c), Labels: g.labels(c)}}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: g.workload(c), Labels: g.ownLabels(c)}}
 	d.Spec = appsv1.DeploymentSpec{
 		Replicas: &c.replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{labelSelector: g.workload(c)}}, Template: pod,
 	}
@@ -167,6 +202,7 @@ func (g *graph) dress(c *component, pod *corev1.PodSpec, main *corev1.Container)
 		own = []corev1.EnvVar{
 			{Name: "DYN_SYSTEM_ENABLED", Value: "true"}, {Name: "DYN_SYSTEM_PORT", Value: "9090"},
 			{Name: "DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS", Value: `["generate"]`}, {Name: "DYN_HEALTH_CHECK_ENABLED", Value: "false"},
+			{Name: "DYN_FORWARDPASS_METRIC_PORT", Value: "20380"},
 			{Name: "NIXL_TELEMETRY_ENABLE", Value: "n"}, {Name: "NIXL_TELEMETRY_EXPORTER", Value: "prometheus"}, {Name: "NIXL_TELEMETRY_PROMETHEUS_PORT", Value: "19090"},
 		}
 		if hash := g.workerHash(c); hash != "" {
@@ -217,9 +253,11 @@ func (g *graph) dressFrontend(main *corev1.Container) {
 	main.ReadinessProbe = cmp.Or(main.ReadinessProbe, probe("/health", "http", 1, 5, 3))
 }
 
-// probe is one over HTTP. Those by which a pod gets ready are tried each second, where
-// Dynamo's are tried every ten: nobody wants to wait for that in a sandbox. The times
-// after which they give up are Dynamo's.
+// probe is one over HTTP. Those by which a pod gets ready are tried each second and from
+// its start, where a frontend's of Dynamo are tried every ten, from the tenth on: a
+// sandbox is not waited for. A worker's give up when Dynamo's do; a frontend's give it
+// more time than Dynamo's (1 s to live, 3 s to be ready), since many sandboxes share a
+// machine.
 func probe(path, port string, period, timeout, failures int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(port), Scheme: corev1.URISchemeHTTP}},

@@ -71,7 +71,7 @@ func deployments(t *testing.T, g *graph, kai bool) (map[string]*appsv1.Deploymen
 func TestBothVersionsBecomeTheSamePods(t *testing.T) {
 	beta, kinds := deployments(t, parse(t, betaGraph), false)
 	alpha, _ := deployments(t, parse(t, alphaGraph), false)
-	if want := []string{"Service g-frontend", "Deployment g-frontend", "Service g-worker", "Deployment " + workersOf(t)}; !slices.Equal(kinds, want) {
+	if want := []string{"Service g-frontend", "Deployment g-frontend", "Service " + workersOf(t), "Deployment " + workersOf(t)}; !slices.Equal(kinds, want) {
 		t.Errorf("made %q, want %q", kinds, want)
 	}
 	for name := range beta {
@@ -107,7 +107,7 @@ func TestAPodKeepsWhatTheGraphSays(t *testing.T) {
 		t.Error("grace, and whose group its volumes are")
 	}
 	hash := hashOf(parse(t, betaGraph))
-	want := map[string]string{labelGraph: "g", labelComponent: "Worker", labelType: "worker", labelClass: "worker", labelNamespace: "ns-g",
+	want := map[string]string{labelGraph: "g", labelComponent: "Worker", labelType: "worker", labelNamespace: "ns-g", labelDiscovery: "kubernetes", labelDiscovered: "true",
 		labelSelector: "g-worker-" + hash, labelHash: hash, labelMetrics: "true"}
 	if env["DYN_NAMESPACE_WORKER_SUFFIX"] != hash {
 		t.Errorf("env: %v", env)

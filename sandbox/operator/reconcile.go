@@ -49,6 +49,7 @@ func (op *operator) lookAtAll(ctx context.Context) error {
 		for uid := range op.applied {
 			if !there[uid] {
 				delete(op.applied, uid)
+				delete(op.parts, uid)
 			}
 		}
 	}
@@ -90,8 +91,13 @@ func (op *operator) lookAtGraph(ctx context.Context, u *unstructured.Unstructure
 	deployments := map[string]*appsv1.Deployment{}
 	for i := range g.components {
 		c := &g.components[i]
-		if d, err := op.deployments.Deployments(g.namespace).Get(g.workload(c)); err == nil && metav1.IsControlledBy(d, u) {
+		if d, err := op.deployments.Deployments(g.namespace).Get(g.workload(c)); err == nil && op.isOf(d, g, c) {
 			deployments[c.name] = d
+		}
+	}
+	if !g.grove {
+		if err := op.tellComponents(ctx, g, deployments); err != nil {
+			return err
 		}
 	}
 	status := g.status(deployments, wrong, before, time.Now())
@@ -103,6 +109,17 @@ func (op *operator) lookAtGraph(ctx context.Context, u *unstructured.Unstructure
 	next.Object["status"] = status
 	_, err := client.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: manager})
 	return unlessStale(err)
+}
+
+// isOf says that a Deployment is that of a component: of its DynamoComponentDeployment,
+// or of the graph where Grove makes its pods.
+func (op *operator) isOf(d *appsv1.Deployment, g *graph, c *component) bool {
+	owner := metav1.GetControllerOf(d)
+	if g.grove {
+		return owner != nil && owner.UID == g.uid
+	}
+	one, made := op.parts[string(g.uid)][c.name]
+	return made && owner != nil && owner.UID == one.uid
 }
 
 // away says whether an error is of the server or of the way to it. One that has just
@@ -151,7 +168,7 @@ func (op *operator) makeChildren(ctx context.Context, g *graph) error {
 	if op.applied[string(g.uid)] == g.generation && op.allThere(g) {
 		return nil
 	}
-	all, err := g.children()
+	all, err := g.ofGraph()
 	if err != nil {
 		return &reconcileError{err.Error()}
 	}
@@ -160,8 +177,10 @@ func (op *operator) makeChildren(ctx context.Context, g *graph) error {
 			return fmt.Errorf("%s %s: %w", child.GetKind(), child.GetName(), err)
 		}
 	}
-	if err := op.dropOldWorkers(ctx, g); err != nil {
-		return err
+	if !g.grove {
+		if err := op.makeComponents(ctx, g); err != nil {
+			return err
+		}
 	}
 	op.applied[string(g.uid)] = g.generation
 	op.Logf("operator: graph %s/%s: made %d objects of generation %d", g.namespace, g.name, len(all), g.generation)
@@ -182,15 +201,20 @@ func (op *operator) hasQueue(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// dropOldWorkers deletes the workers that a graph had before it was changed.
-func (op *operator) dropOldWorkers(ctx context.Context, g *graph) error {
-	all, err := op.deployments.Deployments(g.namespace).List(labels.SelectorFromSet(labels.Set{labelGraph: g.name, labelClass: "worker"}))
-	for _, d := range all {
-		if !slices.ContainsFunc(g.components, func(c component) bool { return g.workload(&c) == d.Name }) {
-			err = errors.Join(err, unlessStale(op.api.Resource(appsv1.SchemeGroupVersion.WithResource("deployments")).Namespace(g.namespace).Delete(ctx, d.Name, metav1.DeleteOptions{})))
-		}
+// ofGraph are the children that the graph itself owns: with Grove all of them.
+func (g *graph) ofGraph() ([]*unstructured.Unstructured, error) {
+	if g.grove {
+		return g.children()
 	}
-	return err
+	var all []*unstructured.Unstructured
+	for i := range g.components {
+		some, err := g.poolOf(&g.components[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
 }
 
 func (op *operator) allThere(g *graph) bool {

@@ -37,7 +37,8 @@ type operator struct {
 	Options
 	api     dynamic.Interface
 	wake    chan struct{}
-	applied map[string]int64 // generation of a graph, by its UID, whose children were made
+	applied map[string]int64           // generation of a graph, by its UID, whose children were made
+	parts   map[string]map[string]part // of a graph, by its UID and the component's name
 
 	graphs      cache.GenericLister // nil: Dynamo is not installed
 	queues      cache.GenericLister // nil: not served
@@ -85,7 +86,7 @@ func Start(ctx context.Context, o Options) error {
 	if err := install(within, api, o.standIns(pinned)); err != nil {
 		return fmt.Errorf("stand-ins: %w", err)
 	}
-	op := &operator{Options: o, api: api, wake: make(chan struct{}, 1), applied: map[string]int64{}}
+	op := &operator{Options: o, api: api, wake: make(chan struct{}, 1), applied: map[string]int64{}, parts: map[string]map[string]part{}}
 	if err := op.watch(ctx, within, typed); err != nil {
 		return err
 	}
@@ -156,7 +157,11 @@ func (o *Options) definitions() ([]*apiextensions.CustomResourceDefinition, erro
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, d)
+		some, err := readDefinitions("dynamocomponentdeployments")
+		if err != nil {
+			return nil, err
+		}
+		all = append(append(all, d), some...)
 	}
 	return all, nil
 }

@@ -117,7 +117,11 @@ func (op *operator) fleet(namespace, name string) string {
 
 func (op *operator) tellNode(name string) (*programs.Node, error) {
 	n := &programs.Node{GPUs: op.GPUs[name], Fleets: []string{}}
-	all, err := op.pods.List(labels.SelectorFromSet(labels.Set{labelClass: "worker"}))
+	serves, err := labels.Parse(labelType + " in (worker,prefill,decode)")
+	if err != nil {
+		return nil, err
+	}
+	all, err := op.pods.List(serves)
 	if err != nil {
 		return nil, err
 	}

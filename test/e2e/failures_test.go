@@ -115,9 +115,9 @@ var failures = map[string]failure{
 	},
 	"GPUs that somebody takes after they were chosen": {
 		faults: "slow-populate=10m", meanwhile: takeGPUs,
-		verdict: spec.Fail, code: 1, finding: "cluster/pods-failed", worker: true,
-		says:  []string{"no node takes a pod", "NODE: cannot allocate all claims", "other: didn't match Pod's node affinity"},
-		index: "Unschedulable", kept: []string{"node.txt", "claim-*.yaml"},
+		verdict: spec.Inconclusive, code: 3,
+		says:  []string{"GPUs of node NODE were taken meanwhile by claim " + others + "/training-NODE (2)"},
+		index: "were taken meanwhile", kept: []string{"node.txt", "claim-*.yaml"},
 	},
 	"a DRA plugin that is stale": {
 		faults:  "dra-stale",
@@ -140,8 +140,8 @@ var failures = map[string]failure{
 	"pods that a policy refuses": {
 		env: []string{spec.KnobCacheSize + "=off"}, args: []string{"--toleration", denied + "=pods"},
 		verdict: spec.Fail, code: 1, finding: "cluster/pods-failed",
-		says:  []string{"no pods on a Friday", "ReplicaSet "},
-		index: "GraphFailed", kept: []string{"graph.yaml", "events.txt"},
+		says:  []string{"the cluster refuses a pod", "no pods on a Friday", "ReplicaSet ", "made by Dynamo's operator for the graph"},
+		index: "PodRefused", kept: []string{"graph.yaml", "events.txt"},
 	},
 	"a discovery that panicked": {
 		faults:  "discovery-panic",
@@ -193,6 +193,12 @@ var failures = map[string]failure{
 		verdict: spec.Invalid, code: 3, finding: "cluster/pods-failed",
 		says:  []string{"the load could not begin", "the image does not run as the load", "--image names it", othersImage},
 		index: "does not run as the load", kept: []string{"pod-aicr-load-*-trial-*.yaml", "job-trial.yaml"},
+	},
+	"a graph that somebody deletes under load": {
+		meanwhile: deleteGraph,
+		verdict:   spec.Inconclusive, code: 3, finding: "cluster/removed",
+		says:  []string{"DynamoGraphDeployment aicr-inference-perf-", "was deleted under load, and not by this run"},
+		index: "was deleted under load", kept: []string{"job-load.yaml"},
 	},
 	"a load that is killed for memory": {
 		meanwhile: starveLoad,
@@ -707,6 +713,15 @@ func starveWorkers(ctx context.Context, c *cluster, node, run string) error {
 		return again == 2, err
 	})
 	return errors.Join(err, set(nil))
+}
+
+// deleteGraph deletes the graph as somebody would who takes it for left over.
+func deleteGraph(ctx context.Context, c *cluster, _, run string) error {
+	if _, err := c.loadOf(ctx, run); err != nil {
+		return err
+	}
+	names := graph.NamesOf(run)
+	return c.api.Delete(ctx, kube.Resource{Group: "nvidia.com", Version: "v1beta1", Name: "dynamographdeployments"}, names.Namespace, names.Graph, kube.DeleteOptions{Grace: -1})
 }
 
 func deleteLoad(ctx context.Context, c *cluster, _, run string) error {

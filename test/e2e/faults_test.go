@@ -40,7 +40,16 @@ func TestAFleetThatIsNotWell(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, fleet)
 	c.make(t, namespaces, kube.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": others}})
+	c.deny(t, "deployments", "apps", "object.spec.template.spec", "nobody deploys on a Friday")
 	before := c.asItIs(t)
+	t.Run("children of a graph that are refused", func(t *testing.T) {
+		c.fails(t, "gpu-0", &failure{
+			env: []string{spec.KnobCacheSize + "=off"}, args: []string{"--toleration", denied + "=deployments"},
+			verdict: spec.Fail, code: 1, finding: "cluster/pods-failed",
+			says:  []string{"operator cannot make the graph", "DynamoComponentDeployment aicr-inference-perf-", "nobody deploys on a Friday"},
+			index: "GraphFailed", kept: []string{"graph.yaml", "component-*.yaml", "events.txt"},
+		})
+	})
 	t.Run("GPUs that are all claimed", c.allClaimed)
 	t.Run("a claim on one node", c.oneClaimed)
 	t.Run("workers", c.sickWorkers)
@@ -60,8 +69,8 @@ func (c *cluster) holds(t *testing.T, node string, gpus int) {
 	}
 }
 
-// allClaimed has nothing free: who holds it is told, and what that means is for the
-// recipe to say.
+// allClaimed has no free GPU: the run fails at once and names who holds them, unless the
+// recipe says that there is nothing to do then.
 func (c *cluster) allClaimed(t *testing.T) {
 	for i := range 2 {
 		c.holds(t, fmt.Sprintf("gpu-%d", i), 2)
@@ -73,8 +82,8 @@ func (c *cluster) allClaimed(t *testing.T) {
 		code     int
 		severity string
 	}{
-		recipe:                          {spec.Skip, 0, spec.SeverityNote},
-		"testdata/reserved-recipe.yaml": {spec.Fail, 1, spec.SeverityFail},
+		recipe:                        {spec.Fail, 1, spec.SeverityFail},
+		"testdata/shared-recipe.yaml": {spec.Skip, 0, spec.SeverityNote},
 	} {
 		o := c.validate(t, nil, append([]string{"--recipe", file, "--history", past}, short...)...)
 		if o.verdict == nil || o.verdict.Verdict != want.verdict || o.code != want.code {
@@ -156,7 +165,7 @@ func (c *cluster) sickWorkers(t *testing.T) {
 		t.Run("that stalls", func(t *testing.T) {
 			// A smoke test reports stalls and does not judge them.
 			past := c.pastStalls(t, "gpu-0")
-			o := c.validate(t, nil, "--recipe", recipe, "--node", "gpu-0", "--profile", "quick", "--episode-duration", "20s", "--concurrency-per-gpu", "8", "--history", past)
+			o := c.validate(t, nil, "--recipe", recipe, "--check", "inference-perf", "--node", "gpu-0", "--profile", "quick", "--episode-duration", "20s", "--concurrency-per-gpu", "8", "--history", past)
 			o.sick(t, "worker/stall", "with those of earlier runs it is ")
 			o.counted(t, past, "gpu-0", c.gpusOf(t, "gpu-0"))
 		})

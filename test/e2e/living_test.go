@@ -53,7 +53,7 @@ func (l *lockedText) String() string {
 // tiny are the arguments of a validation on a node that loads as little as it can be
 // judged by.
 func tiny(node string, more ...string) []string {
-	return append([]string{"--recipe", recipe, "--profile", "smoke", "--episode-duration", "10s", "--concurrency-per-gpu", "4", "--node", node}, more...)
+	return append([]string{"--recipe", recipe, "--check", "inference-perf", "--profile", "smoke", "--episode-duration", "10s", "--concurrency-per-gpu", "4", "--node", node}, more...)
 }
 
 // withoutCache leaves out what fetches a model.

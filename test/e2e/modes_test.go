@@ -44,7 +44,7 @@ func TestOtherWaysToDeployAndToLoad(t *testing.T) {
 		gateway = c.validateIn(t, gatewayAt, append([]string{"--recipe", routedRecipe, "--node", "gpu-0", "--prompt-output-tokens-mean", "32"}, short...)...)
 	})
 	both.Go(func() {
-		args := []string{"--recipe", "testdata/unhurried-recipe.yaml", "--node", "gpu-1", "--prompt-output-tokens-mean", "16"} // it sends 1,000 requests
+		args := []string{"--recipe", "testdata/unhurried-recipe.yaml", "--check", "inference-perf", "--node", "gpu-1", "--prompt-output-tokens-mean", "16"} // it sends 1,000 requests
 		if venv == "" {
 			notRun(t, "AIPerf loads instead of this program")
 			aiperf = c.validateIn(t, aiperfAt, append(args, "--profile", "smoke", "--episode-duration", "10s")...)
@@ -115,7 +115,7 @@ aicr: PROGRAM
 venv: "VENV"
 `)
 	before := c.asItIs(t)
-	byAIPerf := []string{"--engine", "aiperf", "--profile", "classic"}
+	byAIPerf := []string{"--check", "inference-perf", "--engine", "aiperf", "--profile", "classic"}
 	var all sync.WaitGroup
 	all.Go(func() {
 		t.Run("that is cold", func(t *testing.T) {
@@ -169,7 +169,7 @@ venv: "VENV"
 	c := startCluster(t, config)
 	before := c.asItIs(t)
 	watched := c.watchMade(t)
-	o := c.validateIn(t, filepath.Join(t.TempDir(), "run"), append([]string{"--recipe", recipe, "--concurrency-per-gpu", "4", "--prompt-output-tokens-mean", "32"}, short[:4]...)...)
+	o := c.validateIn(t, filepath.Join(t.TempDir(), "run"), append([]string{"--recipe", recipe, "--concurrency-per-gpu", "4", "--prompt-output-tokens-mean", "32"}, short[:6]...)...)
 	made := watched()
 	c.settled(t, before)
 	o.passed(t)

@@ -47,7 +47,7 @@ func TestNamespaced(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			var o *outcome
 			err := eventually(t.Context(), func() (bool, error) { // the server hears of roles after they were written
-				o = finished(t, c.command(one.kubeconfig, env, append(append([]string{}, args...), append(one.more, "--dry-run")...)...))
+				o = finished(t, c.command(one.kubeconfig, nil, "clean", "--namespaced", "team-a"))
 				return o.code == 0, nil
 			})
 			if err != nil {

@@ -36,6 +36,12 @@ func (c *conn) Close() error {
 	return nil
 }
 
+// CloseWrite lets the other end read to the end, and goes on to read what it sends.
+func (c *conn) CloseWrite() error {
+	c.out.change(func(s *stream) { s.ended = true })
+	return nil
+}
+
 func (c *conn) SetDeadline(t time.Time) error {
 	_ = c.SetReadDeadline(t)
 	return c.SetWriteDeadline(t)

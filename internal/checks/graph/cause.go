@@ -30,6 +30,8 @@ type causeRule struct {
 func causes() []causeRule {
 	return []causeRule{
 		{"graph", graphFailed},
+		{"component", componentFailed},
+		{"clique", cliqueFailed},
 		{"image", imageNotPulled},
 		{"container", containerNotMade},
 		{"prepare", notPrepared},

@@ -12,8 +12,8 @@ func containerNotMade(s *Scene) (all []Cause) {
 			waiting := c.Map("state", "waiting")
 			switch reason := waiting.Text("reason"); reason {
 			case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-				all = append(all, Cause{Reason: "Failed", Source: pod.Name(), Worker: workerName(pod), After: containerErrorLasts,
-					Text:   sentence(reason+": "+waiting.Text("message"), 400),
+				all = append(all, Cause{Reason: "ContainerNotMade", Source: pod.Name(), Worker: workerName(pod), After: containerErrorLasts,
+					Text:   sentence(reason+": "+waiting.Text("message"), causeText),
 					Advice: []string{"`kubectl describe pod " + pod.Name() + " -n " + pod.Namespace() + "`"}})
 			}
 		}

@@ -7,7 +7,10 @@ import (
 	"aicr/internal/kube"
 )
 
-const crashLasts = 10 * time.Second
+const (
+	crashLasts = 10 * time.Second
+	wordsCome  = 5 * time.Second
+)
 
 // crashLoop finds containers that end again and again. One that ended once may have come
 // too early.
@@ -22,10 +25,6 @@ func crashLoop(s *Scene) (all []Cause) {
 			}
 			if c.Text("state", "terminated", "reason") == "Completed" {
 				continue // an init container that got through at last
-			}
-			after := crashLasts
-			if backOff {
-				after = 0
 			}
 			name, ends := c.Text("name"), restarts
 			if !c.Has("state", "running") {
@@ -42,8 +41,15 @@ func crashLoop(s *Scene) (all []Cause) {
 			if len(lines) > 0 && ended.Text("message") == "" {
 				text += ": " + lines[len(lines)-1]
 			}
+			after := crashLasts
+			switch {
+			case backOff && len(lines) > 0:
+				after = 0
+			case backOff: // its log may be had a moment later, and says more than its code
+				after = wordsCome
+			}
 			all = append(all, Cause{Reason: "CrashLoopBackOff", Source: pod.Name(), Worker: workerName(pod), After: after,
-				Text: sentence(text, 400), Lines: lines,
+				Text: sentence(text, causeText), Lines: lines,
 				Advice: []string{"`kubectl logs " + pod.Name() + " -n " + pod.Namespace() + " -c " + name + " --previous`"}})
 		}
 	}

@@ -17,7 +17,7 @@ func evicted(s *Scene) (all []Cause) {
 			text = reason + ": " + text
 		}
 		all = append(all, Cause{Reason: "Evicted", Source: pod.Name(), Worker: workerName(pod), After: evictedLasts,
-			Text:   sentence(text, 400),
+			Text:   sentence(text, causeText),
 			Advice: []string{"`kubectl describe node " + pod.Text("spec", "nodeName") + "`: is it short of memory or of disk?"}})
 	}
 	return all

@@ -31,8 +31,9 @@ func graphFailed(s *Scene) []Cause {
 	if message == "" {
 		message = "its state is failed, and no condition says why"
 	}
-	c := Cause{Reason: "GraphFailed", Source: "DynamoGraphDeployment " + s.Graph.Name(), Text: sentence(message, 600), After: graphFailedLasts,
-		Advice: []string{"`kubectl get dynamographdeployment " + s.Graph.Name() + " -n " + s.Graph.Namespace() + " -o yaml`, and the log of Dynamo's operator"}}
+	advice := refusalAdvice(message, s.Graph.Namespace())
+	c := Cause{Reason: "GraphFailed", Source: "DynamoGraphDeployment " + s.Graph.Name(), Text: sentence(message, causeText), After: graphFailedLasts,
+		Advice: append(advice, "`kubectl get dynamographdeployment "+s.Graph.Name()+" -n "+s.Graph.Namespace()+" -o yaml`, and the log of Dynamo's operator")}
 	if m := queueNotFound.FindStringSubmatch(message); m != nil {
 		c.Reason, c.After = "QueueMissing", queueLasts
 		c.Advice = []string{"is there a KAI queue " + m[1] + "? `kubectl get queues.scheduling.run.ai`"}

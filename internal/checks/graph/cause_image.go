@@ -41,7 +41,7 @@ func imageNotPulled(s *Scene) (all []Cause) {
 				reason = "ErrImagePull"
 			}
 			all = append(all, Cause{Reason: reason, Source: pod.Name(), Worker: workerName(pod), After: after,
-				Text: sentence(imageOf(pod, c.Text("name"))+": "+said, 400),
+				Text: sentence(imageOf(pod, c.Text("name"))+": "+said, causeText),
 				Advice: slices.Concat([]string{"is the image's name right, and may the node pull it? `kubectl describe pod " + pod.Name() + " -n " + pod.Namespace() + "`"},
 					ownImageAdvice(pod, c.Text("name")), pullSecretAdvice(pod))})
 		}

@@ -24,7 +24,7 @@ func notMounted(s *Scene) (all []Cause) {
 			after = missingLasts
 		}
 		all = append(all, Cause{Reason: "FailedMount", Source: pod.Name(), Worker: workerName(pod), After: after,
-			Text:   sentence(e.Text("message"), 400),
+			Text:   sentence(e.Text("message"), causeText),
 			Advice: []string{"`kubectl describe pod " + pod.Name() + " -n " + pod.Namespace() + "`: is the volume attached to another node?"}})
 	}
 	return all

@@ -1,12 +1,16 @@
 package graph
 
+import "aicr/internal/kube"
+
 // populateFailed finds that the model could not be fetched into its volume. The Job is
 // tried once, so that a failure of it is final.
 func populateFailed(s *Scene) []Cause {
-	if !holds(s.Populate, "Failed") {
-		return nil
-	}
 	failed := conditionOf(s.Populate, "Failed")
+	if failed.Text("status") != "True" {
+		if failed = s.failedBeside(); failed == nil {
+			return nil
+		}
+	}
 	c := Cause{Reason: "PopulateFailed", Source: "Job " + s.Populate.Name(),
 		Text:   failed.Text("reason") + ": " + failed.Text("message"),
 		Advice: []string{"its log is in diagnostics/: a gated model wants HF_TOKEN, and a cluster without a way out a mirror"}}
@@ -21,6 +25,22 @@ func populateFailed(s *Scene) []Cause {
 			}
 		}
 	}
-	c.Text = sentence(c.Text, 400)
+	c.Text = sentence(c.Text, causeText)
 	return []Cause{c}
+}
+
+// failedBeside is a fetch that has failed in a pod that a sidecar keeps running, so that its
+// Job does not say so.
+func (s *Scene) failedBeside() kube.Object {
+	for _, pod := range s.Pods {
+		if roleOf(pod) != rolePopulate {
+			continue
+		}
+		beside := sidecarOf(pod, populateContainer)
+		if beside == nil || s.fetched() != nil {
+			continue
+		}
+		return kube.Object{"reason": "ContainerFailed", "message": "container " + beside.container + " (" + beside.image + ") keeps the pod running"}
+	}
+	return nil
 }

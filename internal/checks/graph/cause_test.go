@@ -16,13 +16,14 @@ func sceneOf(t *testing.T, text string) *Scene {
 	t.Helper()
 	var in struct {
 		Pods, Events                  []kube.Object
+		Components, Cliques           []kube.Object
 		Graph, Volume, Populate, Node kube.Object
 		Logs                          map[string]string
 	}
 	if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(text, "\t", "  ")), &in); err != nil {
 		t.Fatal(err)
 	}
-	s := &Scene{Settings: memorySettings(), Pods: in.Pods, Events: in.Events, Graph: in.Graph, Volume: in.Volume, Populate: in.Populate, Node: in.Node, Logs: map[logOf][]string{}}
+	s := &Scene{Settings: memorySettings(), Pods: in.Pods, Events: in.Events, Components: in.Components, Cliques: in.Cliques, Graph: in.Graph, Volume: in.Volume, Populate: in.Populate, Node: in.Node, Logs: map[logOf][]string{}}
 	for key, log := range in.Logs {
 		words := strings.Split(key, "/")
 		s.Logs[logOf{words[0], words[1], len(words) > 2}] = strings.Split(strings.TrimSpace(log), "\n")
@@ -101,9 +102,9 @@ func TestEachCauseIsFoundByItsRuleAlone(t *testing.T) {
 		"an image that is being pulled": {`pods: [{` + workerPod + `, ` + creating + `}]`, "", "", 0},
 
 		"a Secret that is not there": {`pods: [{` + workerPod + `, status: {containerStatuses: [{name: main, state: {waiting: {reason: CreateContainerConfigError, message: "secret x not found"}}}]}}]`,
-			"container Failed w-0", "secret x not found", containerErrorLasts},
-		"a container that cannot be made": {waits("CreateContainerError", "name is in use"), "container Failed w-0", "CreateContainerError: name is in use", containerErrorLasts},
-		"a container that cannot be run":  {waits("RunContainerError", "no such program"), "container Failed w-0", "RunContainerError: no such program", containerErrorLasts},
+			"container ContainerNotMade w-0", "secret x not found", containerErrorLasts},
+		"a container that cannot be made": {waits("CreateContainerError", "name is in use"), "container ContainerNotMade w-0", "CreateContainerError: name is in use", containerErrorLasts},
+		"a container that cannot be run":  {waits("RunContainerError", "no such program"), "container ContainerNotMade w-0", "RunContainerError: no such program", containerErrorLasts},
 
 		"a stale DRA plugin": {`{pods: [{` + workerPod + `, ` + creating + `}], events: [{` + ofWorker + `, reason: FailedPrepareDynamicResources, message: "prepare: empty device edits", lastTimestamp: "2026-01-01T00:00:09Z"}]}`,
 			"prepare FailedPrepareDynamicResources w-0", "empty device edits", prepareLasts},
@@ -186,13 +187,36 @@ func TestEachCauseIsFoundByItsRuleAlone(t *testing.T) {
 		"a graph that is pending": {`graph: {metadata: {name: g}, status: {state: pending, conditions: [{type: Ready, status: "False", message: "some resources are not ready"}]}}`, "", "", 0},
 
 		"a quota": {`events: [{metadata: {namespace: ns}, involvedObject: {kind: ReplicaSet, name: r}, reason: FailedCreate, message: 'pods "x" is forbidden: exceeded quota: q, requested: pods=1'}]`,
-			"create GraphFailed ReplicaSet r", "quota exceeded: ", createLasts},
-		"refused again and again": {told(ofSet, "5 FailedCreate between", "9 FailedCreate last", "1 FailedCreate first"), "create GraphFailed ReplicaSet r", "last", createLasts},
-		"made, and then refused":  {told(ofSet, "9 FailedCreate no", "5 SuccessfulCreate"), "create GraphFailed ReplicaSet r", "no", createLasts},
+			"create PodRefused ReplicaSet r", "quota exceeded: ", createLasts},
+		"refused again and again": {told(ofSet, "5 FailedCreate between", "9 FailedCreate last", "1 FailedCreate first"), "create PodRefused ReplicaSet r", "last", createLasts},
+		"made, and then refused":  {told(ofSet, "9 FailedCreate no", "5 SuccessfulCreate"), "create PodRefused ReplicaSet r", "no", createLasts},
 		"made before and after":   {told(ofSet, "9 SuccessfulCreate", "5 FailedCreate no", "1 SuccessfulCreate"), "", "", 0},
 		"another was made": {`events: [{involvedObject: {` + ofSet + `}, reason: FailedCreate, message: refused, lastTimestamp: "2026-01-01T00:00:00Z"}, {involvedObject: {kind: ReplicaSet, name: other}, reason: SuccessfulCreate, lastTimestamp: "2026-01-01T00:00:05Z"}]`,
-			"create GraphFailed ReplicaSet r", "refused", createLasts},
+			"create PodRefused ReplicaSet r", "refused", createLasts},
 		"made at last": {`events: [{involvedObject: {kind: ReplicaSet, name: r}, reason: FailedCreate, message: x, lastTimestamp: "2026-01-01T00:00:00Z"}, {involvedObject: {kind: ReplicaSet, name: r}, reason: SuccessfulCreate, lastTimestamp: "2026-01-01T00:00:05Z"}]`, "", "", 0},
+
+		"a quota that wants something said": {`events: [{metadata: {namespace: ns}, involvedObject: {kind: Job, name: ` + NamesOf(memoryRun).Populate + `}, reason: FailedCreate, message: 'pods "x" is forbidden: failed quota: q: must specify limits.cpu'}]`,
+			"create PodRefused Job " + NamesOf(memoryRun).Populate, "this program's, which fetches the model) cannot make its pod: pods", createLasts},
+		"a policy's text to its end": {told(ofSet, "1 FailedCreate violates PodSecurity "+strings.Repeat("(a list of what is wrong) ", 30)+"the end"), "create PodRefused ReplicaSet r", "wrong) the end", createLasts},
+		"a component that is refused": {`components: [{metadata: {name: d-worker, namespace: ns}, status: {conditions: [{type: Available, status: "False", reason: Reconciling, message: "Failed to reconcile DynamoComponentDeployment: failed to create Deployment: admission webhook \"x\" denied the request: no"}]}}]`,
+			"component GraphFailed DynamoComponentDeployment d-worker", "cannot make DynamoComponentDeployment d-worker: failed to create Deployment: admission webhook", graphFailedLasts},
+		"a component that is not ready yet":     {`components: [{metadata: {name: d-worker}, status: {conditions: [{type: Available, status: "False", reason: NotReady, message: "Deployment is not ready"}]}}]`, "", "", 0},
+		"a component that is well, and was not": {`{components: [{metadata: {name: d-worker}, status: {conditions: [{type: Available, status: "True", message: "ok"}]}}], ` + told(`kind: DynamoComponentDeployment, name: d-worker`, "1 ReconcileError Failed to reconcile DynamoComponentDeployment: x") + `}`, "", "", 0},
+		"a component that cannot be read": {told(`kind: DynamoComponentDeployment, name: d-worker`, "1 ReconcileError Failed to reconcile DynamoComponentDeployment: first", "3 ReconcileError Failed to reconcile DynamoComponentDeployment: last"),
+			"component GraphFailed DynamoComponentDeployment d-worker", "d-worker: last", createLasts},
+		"a component that was tried again": {told(`kind: DynamoComponentDeployment, name: d-worker`, "1 ReconcileError Failed to reconcile DynamoComponentDeployment: x", "5 SuccessfulCreate y"), "", "", 0},
+		"a clique whose pods are refused": {`{cliques: [{metadata: {name: g-0-worker, namespace: ns}, spec: {replicas: 2}, status: {readyReplicas: 0, lastErrors: [{code: ERR_CREATE_POD, description: "failed to sync Pod: [Operation: Sync, Code: ERR_CREATE_POD] message: failed to create Pod: for PodClique ns/g-0-worker, cause: pods is forbidden: violates PodSecurity"}]}}], ` + told(`kind: PodClique, name: g-0-worker`, "1 PodCreateFailed x") + `}`,
+			"clique PodRefused PodClique g-0-worker", "made by Grove for the graph) cannot make its pod: ERR_CREATE_POD: pods is forbidden", createLasts},
+		"a clique with another trouble": {`cliques: [{metadata: {name: g-0-worker, namespace: ns}, spec: {replicas: 2}, status: {lastErrors: [{code: ERR_LIST_POD, description: "no"}]}}]`,
+			"clique GraphFailed PodClique g-0-worker", "ERR_LIST_POD: no", createLasts},
+		"a clique that is complete":        {`cliques: [{metadata: {name: c}, spec: {replicas: 2}, status: {readyReplicas: 2, lastErrors: [{code: ERR_CREATE_POD, description: "no"}]}}]`, "", "", 0},
+		"Grove's events, without a clique": {told(`kind: PodClique, name: c`, "1 PodCreateFailed refused"), "create PodRefused PodClique c", "refused", createLasts},
+		"Grove's events, and made at last": {told(`kind: PodClique, name: c`, "1 PodCreateFailed refused", "5 PodCreateSuccessful made"), "", "", 0},
+		"a crash loop without a word of it": {`{pods: [{` + workerPod + `, status: {containerStatuses: [{name: main, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 3}}}]}}]}`,
+			"crash CrashLoopBackOff w-0", "last with code 3", wordsCome},
+		"the model was not fetched, and a sidecar runs": {`{populate: {metadata: {name: p}, status: {active: 1}}, pods: [{metadata: {name: p-1, labels: {job-name: aicr-model-cache-populate-1}}, spec: {containers: [{name: populate}, {name: istio-proxy, image: istio/proxyv2}]}, status: {phase: Running, containerStatuses: [{name: populate, state: {terminated: {exitCode: 1}}}, {name: istio-proxy, state: {running: {}}}]}}], logs: {p-1/populate: "401"}}`,
+			"populate PopulateFailed Job p", "401 (ContainerFailed: container istio-proxy (istio/proxyv2) keeps the pod running)", 0},
+		"the model is fetched, and a sidecar runs": {`{populate: {metadata: {name: p}, status: {active: 1}}, pods: [{metadata: {name: p-1, labels: {job-name: aicr-model-cache-populate-1}}, status: {phase: Running, containerStatuses: [{name: populate, state: {terminated: {exitCode: 0}}}, {name: istio-proxy, state: {running: {}}}]}}]}`, "", "", 0},
 
 		"no provisioner":              {volume("Pending", "FailedBinding", "no persistent volumes available for this claim and no storage class is set"), "volume VolumeUnbound PersistentVolumeClaim v", "Pending, storage class fast: no persistent volumes", bindingLasts},
 		"a provisioner that fails":    {volume("Pending", "ProvisioningFailed", "quota of disks"), "volume VolumeUnbound PersistentVolumeClaim v", "quota of disks", provisionLasts},
@@ -292,13 +316,15 @@ func TestLastWordsAreOfTheContainerThatEnded(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLongKeepsItsEnds(t *testing.T) {
+func TestWhatIsTooLongIsCutAtItsEnd(t *testing.T) {
 	for text, want := range map[string]string{
 		"as it is":         "as it is",
 		"two\n  lines":     "two lines",
 		"0123456789":       "0123456789",
-		"0123456789abcdef": "01234…cdef",
-		"ÄÖÜäöüßÄÖÜäöü":    "ÄÖÜäö…Üäöü",
+		"0123456789abcdef": "012345678…",
+		"ÄÖÜäöüßÄÖÜäöü":    "ÄÖÜäöüßÄÖ…",
+		"one two three":    "one two…",
+		"a threethree":     "a threeth…",
 	} {
 		if got := sentence(text, 10); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

@@ -35,7 +35,7 @@ func unschedulable(s *Scene) (all []Cause) {
 			after = volumeComes
 		}
 		all = append(all, Cause{Reason: "Unschedulable", Source: pod.Name(), Worker: workerName(pod), After: after,
-			Text:   sentence(s.perNode(message), 600),
+			Text:   sentence(s.perNode(message), causeText),
 			Advice: []string{"make room on " + s.Settings.Node + ", or choose another node with --node", "`kubectl describe node " + s.Settings.Node + "`"}})
 	}
 	return all

@@ -54,6 +54,6 @@ func volumeUnbound(s *Scene) []Cause {
 	if class == "" {
 		class = "none"
 	}
-	c.Text = sentence(fmt.Sprintf("%s, storage class %s: %s", phase, class, e.Text("message")), 400)
+	c.Text = sentence(fmt.Sprintf("%s, storage class %s: %s", phase, class, e.Text("message")), causeText)
 	return []Cause{c}
 }

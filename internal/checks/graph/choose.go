@@ -47,10 +47,13 @@ type Rejected struct {
 	Node   string
 	Reason string
 	Full   bool // it could be used, if anything of it were free
+	Runs   bool // runs of this program have it, or hold GPUs of it: it may be free when they end
+	Unsaid bool // it is not one of those that were asked for
 	GPUs   int
 	Held   []kube.Holder
 
-	remedy string // what to do about it; "": look
+	reserved *kube.Reservation // nil: it is not
+	remedy   string            // what to do about it; "": look
 }
 
 // Full lists the nodes that could be used, if anything of them were free.
@@ -63,9 +66,38 @@ func (c *Choice) Full() (all []Rejected) {
 	return all
 }
 
+// OfRuns lists the nodes that could be used, if runs of this program had ended.
+func (c *Choice) OfRuns() (all []Rejected) {
+	for _, r := range c.Rejected {
+		if r.Full && r.Runs {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Taken is that a node which was chosen is with other runs by now.
+func (r *Rejected) Taken() *TakenError {
+	if r.reserved != nil {
+		return &TakenError{Node: r.Node, Run: r.reserved.Run, Since: r.reserved.Since}
+	}
+	return &TakenError{Node: r.Node, Holders: r.Held}
+}
+
+// ByRuns says how runs of this program have a node.
+func (r *Rejected) ByRuns() string {
+	if r.reserved != nil {
+		return fmt.Sprintf("node %s is reserved by run %s%s", r.Node, r.reserved.Run, sinceText(r.reserved.Since))
+	}
+	return fmt.Sprintf("all GPUs of node %s are held, by a run of this program too: %s", r.Node, HeldBy(r.Held))
+}
+
 // ChoiceError says that no node can be had as it was wished, for another reason than that
 // all GPUs are held.
-type ChoiceError struct{ Text, Hint string }
+type ChoiceError struct {
+	Text, Hint string
+	Runs       bool // there would be enough, if other runs of this program had ended
+}
 
 func (e *ChoiceError) Error() string { return e.Text }
 
@@ -95,7 +127,7 @@ func Choose(nodes []kube.GPUNode, w Wish) (*Choice, error) {
 	slices.SortFunc(c.Rejected, func(a, b Rejected) int { return cmp.Compare(a.Node, b.Node) })
 	switch {
 	case len(all) == 0:
-		return nil, &ChoiceError{"no node of this cluster has GPUs", lookAtNodes}
+		return nil, &ChoiceError{Text: "no node of this cluster has GPUs", Hint: lookAtNodes}
 	case len(c.Nodes) == 0 && len(c.Full()) == 0:
 		return nil, unusable(c.Rejected, w.Node)
 	case w.Nodes > len(c.Nodes) && w.Nodes > 1:
@@ -109,7 +141,7 @@ func Choose(nodes []kube.GPUNode, w Wish) (*Choice, error) {
 
 func withGPUs(nodes []kube.GPUNode) (all []kube.GPUNode) {
 	for _, n := range nodes {
-		if n.Plugin > 0 || len(n.Devices) > 0 || n.Odd != "" {
+		if n.Plugin > 0 || len(n.Devices) > 0 || n.Odd != "" || n.MIG > 0 || n.Declared > 0 {
 			all = append(all, n)
 		}
 	}
@@ -139,7 +171,9 @@ func weigh(n *kube.GPUNode, w *Wish) (*Chosen, *Rejected) {
 	}
 	switch {
 	case !w.Selector.Matches(n.Labels):
-		return no("'kubectl get nodes --show-labels' shows what there is", "its labels are not those of --node-selector %s", w.Selector)
+		_, r := no("'kubectl get nodes --show-labels' shows what there is", "its labels are not those of --node-selector %s", w.Selector)
+		r.Unsaid = true
+		return nil, r
 	case !n.Ready:
 		return no("'kubectl describe node NODE' says why", "it is not ready")
 	case !n.Schedulable:
@@ -148,16 +182,31 @@ func weigh(n *kube.GPUNode, w *Wish) (*Chosen, *Rejected) {
 		return no("", "its device plugin hands each GPU out %d times, so that no worker would have one of its own", n.Shares)
 	case taint != nil:
 		return no("tolerate it with --toleration KEY=VALUE:EFFECT, or name another node", "its taint %s is not tolerated", taintText(*taint))
+	case n.Plugin == 0 && len(n.Devices) == 0 && n.Odd == "":
+		return no("", "%s", offersNone(n))
 	case odd != "":
 		return no("", "%s", odd)
+	case n.Reserved != nil:
+		_, r := no("", "%s", describeReservation(n.Reserved))
+		r.Full, r.Runs, r.reserved = true, true, n.Reserved
+		return nil, r
 	}
 	free := gpus - heldOf(n.PluginHeld) - heldOf(n.ClaimHeld)
 	if free < 1 {
 		_, r := no("", "all of its %d GPUs are held", gpus)
 		r.Full = true
+		r.Runs = slices.ContainsFunc(held, func(h kube.Holder) bool { return namespaceOfRun(h.Namespace) })
 		return nil, r
 	}
 	return &Chosen{Node: n.Name, Product: n.Product(), Host: n.Labels["kubernetes.io/hostname"], Workers: free, GPUs: gpus, By: by, Tolerations: tolerations, Held: held}, nil
+}
+
+// offersNone is why a node that has GPUs has none that a worker could ask for.
+func offersNone(n *kube.GPUNode) string {
+	if n.MIG > 0 {
+		return "its GPUs are offered in parts (MIG), and a worker takes a whole one"
+	}
+	return fmt.Sprintf("it is said to have %d GPUs, by its labels or its capacity, and neither the device plugin nor DRA offers any", n.Declared)
 }
 
 // handedOut says how the GPUs of a node are asked for and how many there are, or why they
@@ -283,7 +332,7 @@ func noSuchNode(all []kube.GPUNode, name string) error {
 	if near, ok := spec.Nearest(name, names); ok {
 		hint = fmt.Sprintf("did you mean --node %s? %s", near, hint)
 	}
-	return &ChoiceError{fmt.Sprintf("--node: the cluster has no node %q with GPUs", name), hint}
+	return &ChoiceError{Text: fmt.Sprintf("--node: the cluster has no node %q with GPUs", name), Hint: hint}
 }
 
 // unusable words why not one node can be used.
@@ -292,7 +341,7 @@ func unusable(all []Rejected, named string) error {
 	if named != "" {
 		text = fmt.Sprintf("--node: %s cannot be used: %s", named, all[0].Reason)
 	}
-	return &ChoiceError{text, cmp.Or(all[0].remedy, lookAtNodes)}
+	return &ChoiceError{Text: text, Hint: cmp.Or(all[0].remedy, lookAtNodes)}
 }
 
 const lookAtNodes = "'aicr snapshot -o table' shows what the nodes say of themselves"
@@ -302,7 +351,7 @@ func tooFew(c *Choice, want int) error {
 	if len(c.Rejected) > 0 {
 		text += "; " + reasons(c.Rejected)
 	}
-	return &ChoiceError{text, "ask for fewer, or for all"}
+	return &ChoiceError{Text: text, Hint: "ask for fewer, or for all", Runs: len(c.Nodes)+len(c.OfRuns()) >= want}
 }
 
 // reasons says why each node is not taken, those together that have the same one.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -264,4 +265,46 @@ func FuzzChooseWords(f *testing.F) {
 			t.Errorf("%q tolerates everything", text)
 		}
 	})
+}
+
+// A node that a run has reserved is not free, and one that has GPUs which nothing offers is
+// told of: a fleet of which it is a part was not looked at as a whole.
+func TestANodeThatIsNotLookedAtIsTold(t *testing.T) {
+	at := time.Date(2026, 11, 18, 19, 0, 0, 0, time.UTC)
+	reserved := func(n *kube.GPUNode) { n.Reserved = &kube.Reservation{Node: n.Name, Run: rivalRun, Since: at} }
+	dead := func(n *kube.GPUNode) { n.Declared = 8 }
+	parts := func(n *kube.GPUNode) { n.Declared, n.MIG = 8, 14 }
+	nodes := []kube.GPUNode{gpuNode("a", 8, 0, reserved), gpuNode("b", 2, 0), gpuNode("c", 0, 0, dead), gpuNode("d", 0, 0, parts), gpuNode("cpu", 0, 0)}
+	c, err := Choose(nodes, Wish{Nodes: AllNodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `b 2/2 device-plugin
+not a: it is reserved by run ` + rivalRun + ` since 2026-11-18T19:00:00Z (full, )
+not c: it is said to have 8 GPUs, by its labels or its capacity, and neither the device plugin nor DRA offers any
+not d: its GPUs are offered in parts (MIG), and a worker takes a whole one`
+	if diff := cmp.Diff(want, choiceText(c)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	c, err = Choose(nodes, Wish{Node: "a"})
+	if err != nil || len(c.Nodes) > 0 || len(c.OfRuns()) != 1 {
+		t.Fatal(c, err)
+	}
+	if said := c.OfRuns()[0].ByRuns(); said != "node a is reserved by run "+rivalRun+" since 2026-11-18T19:00:00Z" {
+		t.Error(said)
+	}
+	held := gpuNode("a", 2, 0, heldBy(NamesOf(rivalRun).Namespace, "w-0", 2))
+	if c, err = Choose([]kube.GPUNode{held}, Wish{}); err != nil || len(c.OfRuns()) != 1 || c.OfRuns()[0].Taken().Error() == "" {
+		t.Errorf("%v %v", c, err)
+	}
+	if c, err = Choose([]kube.GPUNode{gpuNode("a", 2, 0, heldBy("aicr-inference-perfect", "w-0", 2))}, Wish{}); err != nil || len(c.OfRuns()) != 0 {
+		t.Errorf("a namespace that is called alike: %v %v", c, err)
+	}
+	_, err = Choose(nodes[:2], Wish{Nodes: 2})
+	if e, ok := errors.AsType[*ChoiceError](err); !ok || !e.Runs {
+		t.Errorf("%v", err)
+	}
+	if c, err = Choose(nodes[:2], Wish{Selector: Selector{{Key: "kubernetes.io/hostname", Value: "a", Not: true}}}); err != nil || !c.Rejected[0].Unsaid {
+		t.Errorf("%v %v", c, err)
+	}
 }

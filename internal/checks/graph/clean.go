@@ -73,6 +73,7 @@ type leftBehind struct {
 	homes  map[string]bool // those that it is kept in, by what is there of it: one
 	kept   kube.Object
 	job    kube.Object // that loads
+	lease  kube.Object // of its node
 }
 
 // alive says why a run is not to be touched; "": it may be. A clock that is ahead of ours
@@ -81,8 +82,15 @@ func (f *leftBehind) alive(now time.Time) string {
 	if active, _ := f.job.Int("status", "active"); active > 0 && !holds(f.job, "Complete") && !holds(f.job, "Failed") {
 		return "its load is running"
 	}
-	if beat, err := time.Parse(time.RFC3339, f.kept.Annotations()[AnnotationAlive]); err == nil && now.Sub(beat) < AliveFor {
-		return fmt.Sprintf("a command led it %s ago", max(0, now.Sub(beat)).Round(time.Second))
+	// A run that begins has a reservation before it is kept.
+	signs := []string{f.kept.Annotations()[AnnotationAlive]}
+	if f.kept == nil {
+		signs = append(signs, f.lease.Text("spec", "renewTime"))
+	}
+	for _, said := range signs {
+		if beat, err := time.Parse(time.RFC3339Nano, said); err == nil && now.Sub(beat) < AliveFor {
+			return fmt.Sprintf("a command led it %s ago", max(0, now.Sub(beat)).Round(time.Second))
+		}
 	}
 	return ""
 }
@@ -111,11 +119,11 @@ func findRuns(ctx context.Context, look *lookout, run string, told Told) (map[st
 	}
 	found := map[string]*leftBehind{}
 	var shared []string
-	for _, res := range []kube.Resource{resNamespaces, resQueues, resClusterRoles, resClusterBinds, resJobs, resConfigMaps, resAccounts, resRoles, resRoleBindings} {
+	for _, res := range []kube.Resource{resNamespaces, resQueues, resClusterRoles, resClusterBinds, resJobs, resConfigMaps, resLeases, resAccounts, resRoles, resRoleBindings} {
 		all, err := look.ofOurs(ctx, res, selector)
 		switch {
 		case kube.IsNotFound(err): // the cluster has none of the kind
-		case kube.IsForbidden(err) && (res == resQueues || isRights(res)):
+		case kube.IsForbidden(err) && (res == resQueues || res == resLeases || isRights(res)):
 			told.say("%s were not looked for, since you may not: runs that were begun with wider rights than yours may have left some", res.Name)
 		case err != nil:
 			return nil, nil, fmt.Errorf("looking for %s of ours: %w", res.Name, err)
@@ -146,6 +154,8 @@ func findRuns(ctx context.Context, look *lookout, run string, told Told) (map[st
 				f.kept = o
 			case res == resJobs && o.Name() == n.Load:
 				f.job = o
+			case res == resLeases:
+				f.lease = o
 			}
 			if in := o.Namespace(); in != "" && in != n.Namespace { // which takes with it what is in it
 				f.places[in] = true

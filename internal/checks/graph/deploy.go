@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,14 @@ func oursOf(o kube.Object, run string) bool {
 // a start has failed is no error: it is told as events, which the judge reads, and ready
 // is false. An error is that it could not be found out.
 func Deploy(ctx context.Context, api API, s *Settings, secret Secret, told Told) (ready bool, err error) {
+	return deploy(ctx, api, s, secret, told, nil)
+}
+
+// deploy is Deploy with who can say who holds the GPUs: that somebody else has taken them is
+// an error, a *TakenError.
+func deploy(ctx context.Context, api API, s *Settings, secret Secret, told Told, ledger Ledger) (ready bool, err error) {
 	w := newWatcher(api, s, told)
+	w.ledger = ledger
 	w.trial = &trial{seen: causeLedger{}}
 	for _, step := range Objects(s) {
 		if step.Part == PartKept || step.Part == PartLoad {
@@ -183,7 +191,7 @@ func (w *watcher) account(ctx context.Context, namespace string) error {
 // populated waits for the model to be in its volume.
 func (w *watcher) populated(ctx context.Context) (bool, error) {
 	within := time.Duration(w.s.Cache.Populate)
-	o, err := w.until(ctx, within, func(s *Scene) bool { return holds(s.Populate, "Complete") }, w.lineOfPopulate)
+	o, err := w.until(ctx, within, func(s *Scene) bool { return holds(s.Populate, "Complete") || s.fetched() != nil }, w.lineOfPopulate)
 	if err != nil {
 		return false, err
 	}
@@ -193,6 +201,10 @@ func (w *watcher) populated(ctx context.Context) (bool, error) {
 	}
 	if o.done {
 		w.told.say("the model is in its volume, fetched in %s", o.took.Round(time.Second))
+		if beside := o.scene.fetched(); beside != nil && !holds(o.scene.Populate, "Complete") {
+			w.told.say("%s is done, and container %s (%s) keeps its Job running: something injects it into pods; it goes with the Job",
+				beside.pod, beside.container, beside.image)
+		}
 		return true, nil
 	}
 	return false, w.tellFailure(o)
@@ -205,6 +217,9 @@ func (w *watcher) served(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if !o.done {
+		if err := w.takenMeanwhile(ctx, o); err != nil {
+			return false, err
+		}
 		return false, w.tellFailure(o)
 	}
 	r := readinessOf(o.scene.Graph)
@@ -296,7 +311,7 @@ func (w *watcher) eventsOf(found []Cause) (all []spec.Event) {
 			all = append(all, c.Logged...)
 			continue
 		}
-		all = append(all, spec.Event{Kind: spec.EventPod, Source: c.Source, Worker: c.Worker, Reason: c.Reason, Text: c.Text})
+		all = append(all, spec.Event{Kind: spec.EventPod, Source: c.Source, Worker: c.Worker, Reason: c.Reason, Text: c.Text, Advice: c.Advice})
 		if quoted == 3 || len(c.Lines) == 0 {
 			continue // of eight workers with the same trouble, some are enough
 		}
@@ -317,14 +332,15 @@ func refusedBy(err error) (cause func(Step) Cause, refused bool) {
 	}
 	text := err.Error()
 	quota := strings.Contains(text, "exceeded quota")
-	if !quota && !kube.IsInvalid(err) && !strings.Contains(text, "denied the request") {
+	if !quota && !kube.IsInvalid(err) && refusalAdvice(text, "") == nil {
 		return nil, false
 	}
 	return func(t Step) Cause {
-		c := Cause{Reason: "GraphFailed", Source: t.Object.Text("kind") + " " + t.Object.Name(), Text: sentence("the cluster does not take it: "+text, 600)}
+		c := Cause{Reason: "GraphRefused", Source: t.Object.Text("kind") + " " + t.Object.Name(), Text: sentence("the cluster does not take it: "+text, causeText),
+			Advice: refusalAdvice(text, cmp.Or(t.Object.Namespace(), t.Object.Name()))}
 		switch {
 		case quota:
-			c.Text = sentence("quota exceeded: "+text, 600)
+			c.Text = sentence("quota exceeded: "+text, causeText)
 		case t.Object.Text("kind") == "Queue":
 			c.Reason = "QueueMissing"
 		case t.Object.Text("kind") == "PersistentVolumeClaim":

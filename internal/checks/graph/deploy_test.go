@@ -268,7 +268,8 @@ func TestWhatTheClusterRefusesIsAFindingAndWhatIsForbiddenAnError(t *testing.T) 
 			t.Errorf("ready %v, %v, told %v", ready, err, h.events)
 		}
 	})
-	for text, reason := range map[string]string{"exceeded quota: compute": "GraphFailed", `admission webhook "x" denied the request: no parseable tag`: "GraphFailed"} {
+	for text, reason := range map[string]string{"exceeded quota: compute": "GraphRefused", "failed quota: q: must specify limits.cpu": "GraphRefused", "ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no": "GraphRefused",
+		`admission webhook "x" denied the request: no parseable tag`: "GraphRefused"} {
 		cause, refused := refusedBy(errors.New(text))
 		if !refused || cause(Step{Object: graphObject("", 0, 0)}).Reason != reason {
 			t.Errorf("%s: %v", text, refused)
@@ -398,11 +399,23 @@ func TestTargetsAreFoundWithTheirGPUs(t *testing.T) {
 	exporter("d-1", "app", "nvidia-dcgm-exporter", "gpu-1", "10.0.1.2", 9400)
 	exporter("n-0", "app.kubernetes.io/name", "prometheus-node-exporter", "gpu-0", "fd00::1", 9101)
 	m.put(resNodes, objectOf(t, `{"metadata":{"name":"gpu-0"},"status":{"addresses":[{"type":"Hostname","address":"x"},{"type":"InternalIP","address":"10.1.1.1"}],"daemonEndpoints":{"kubeletEndpoint":{"Port":10251}}}}`))
+	if _, err := FindTargets(t.Context(), m, s); err == nil || !strings.Contains(err.Error(), "was deleted") {
+		t.Errorf("no namespace, and %v", err)
+	}
+	m.put(resNamespaces, kube.Object{"metadata": map[string]any{"name": in, "uid": "ns"}})
+	g := graphObject("successful", 1, 2)
+	g["metadata"].(map[string]any)["uid"] = "g"
+	m.put(resGraphs("v1beta1"), g)
 	got, err := FindTargets(t.Context(), m, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Targets{URL: "http://aicr-inference-perf-frontend." + in + ".svc:8000", Frontend: "http://aicr-inference-perf-frontend." + in + ".svc:8000/metrics", Node: "gpu-0",
+	for i := range got.Workers {
+		got.Workers[i].UID = ""
+	}
+	want := &Targets{Serving: []ServingPod{{Pod: "f-0", UID: got.Serving[0].UID, Role: roleFrontend}}, NodeWas: &NodeWas{UID: got.NodeWas.UID},
+		Made: map[string]string{"Namespace " + in: "ns", "DynamoGraphDeployment " + in + "/aicr-inference-perf": "g"},
+		URL:  "http://aicr-inference-perf-frontend." + in + ".svc:8000", Frontend: "http://aicr-inference-perf-frontend." + in + ".svc:8000/metrics", Node: "gpu-0",
 		Workers: []WorkerTarget{{Name: "w-0", Pod: "w-0", URL: "http://10.0.0.2:9090/metrics", GPU: "GPU-b"}, {Name: "w-1", Pod: "w-1", URL: "http://10.0.0.1:9090/metrics", GPU: "GPU-a"}},
 		GPUs:    []string{"http://10.0.1.1:9400/metrics"}, Nodes: []string{"http://[fd00::1]:9101/metrics"}, Kubelet: "https://10.1.1.1:10251/stats/summary",
 		Missing: []string{"which GPU 1 of the workers have: their claims do not say"}}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"aicr/internal/kube"
-	"aicr/internal/observe"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -101,6 +101,12 @@ func (d *diagnosis) object(name string, o kube.Object) {
 func (d *diagnosis) graph(ctx context.Context, s *Scene) {
 	if s.Graph != nil {
 		d.object("graph.yaml", s.Graph)
+	}
+	for _, c := range s.Components {
+		d.object("component-"+c.Name()+".yaml", c)
+	}
+	for _, c := range s.Cliques {
+		d.object("clique-"+c.Name()+".yaml", c)
 	}
 	if s.Volume != nil {
 		d.object("volume.yaml", s.Volume)
@@ -212,7 +218,7 @@ func (d *diagnosis) index(w *watcher, s *Scene) {
 	var b strings.Builder
 	found := append(s.find(), d.load...)
 	if d.answer != "" {
-		b.WriteString(observe.Masked(d.answer) + "\n")
+		b.WriteString(redact.Masked(d.answer) + "\n")
 	}
 	passed := d.passed(found)
 	switch {
@@ -224,7 +230,7 @@ func (d *diagnosis) index(w *watcher, s *Scene) {
 	}
 	said := map[string]bool{}
 	for _, c := range found {
-		fmt.Fprintf(&b, "%s: %s: %s\n", c.Source, c.Reason, observe.Masked(c.Text))
+		fmt.Fprintf(&b, "%s: %s: %s\n", c.Source, c.Reason, redact.Masked(c.Text))
 		for _, advice := range c.Advice {
 			if !said[advice] {
 				said[advice] = true
@@ -233,7 +239,7 @@ func (d *diagnosis) index(w *watcher, s *Scene) {
 		}
 	}
 	for _, e := range passed {
-		fmt.Fprintf(&b, "%s: %s: %s (seen before, and not any more)\n", e.Source, e.Reason, observe.Masked(e.Text))
+		fmt.Fprintf(&b, "%s: %s: %s (seen before, and not any more)\n", e.Source, e.Reason, redact.Masked(e.Text))
 	}
 	r := readinessOf(s.Graph)
 	fmt.Fprintf(&b, "\nrun %s on node %s, namespaces %s and %s\n", d.s.Run, d.s.Node, d.names.Namespace, d.s.Namespace)
@@ -254,7 +260,7 @@ func (d *diagnosis) index(w *watcher, s *Scene) {
 	if len(d.wrong) > 0 {
 		b.WriteString("\nWhat could not be read:\n")
 		for _, err := range d.wrong {
-			fmt.Fprintf(&b, "  %s\n", observe.Masked(sentence(err.Error(), 300)))
+			fmt.Fprintf(&b, "  %s\n", sentence(redact.Masked(err.Error()), 300))
 		}
 	}
 	b.WriteString("\nFiles:\n")
@@ -292,7 +298,7 @@ func eventsText(events []kube.Object) string {
 	var b strings.Builder
 	for _, e := range events {
 		fmt.Fprintf(&b, "%s %s %s %s/%s x%d: %s\n", eventTime(e).UTC().Format(time.RFC3339), e.Text("type"), e.Text("reason"),
-			e.Text("involvedObject", "kind"), e.Text("involvedObject", "name"), eventCount(e), observe.Masked(sentence(e.Text("message"), 2000)))
+			e.Text("involvedObject", "kind"), e.Text("involvedObject", "name"), eventCount(e), sentence(redact.Masked(e.Text("message")), 2000))
 	}
 	return b.String()
 }
@@ -352,7 +358,7 @@ func shownValue(v any) any {
 		}
 		return all
 	case string:
-		return observe.Masked(v)
+		return redact.Masked(v)
 	}
 	return v
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"aicr/internal/kube"
-	"aicr/internal/observe"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -204,7 +204,7 @@ func (f *follower) line(at *place, text []byte) {
 		}
 		f.heard, f.since = l.N, 0
 		if f.s.Engine == EngineAIPerf { // it quotes what a server said
-			l.Text = observe.Masked(l.Text)
+			l.Text = redact.Masked(l.Text)
 		}
 		if l.Kind == LineAnswer && f.answer == nil {
 			f.answer = &l
@@ -216,7 +216,7 @@ func (f *follower) line(at *place, text []byte) {
 			return
 		}
 		f.since = at.others
-		l.Text = observe.Masked(l.Text)
+		l.Text = redact.Masked(l.Text)
 		f.tail = append(f.tail, l.Text)
 		f.tail = f.tail[max(0, len(f.tail)-mostTail):]
 		if f.s.Engine == EngineAIPerf && f.text.Len() < mostAIPerfLog {

@@ -479,10 +479,10 @@ func TestALoadThatDoesNotStartSaysWhy(t *testing.T) {
 	}{
 		"its image":       {waiting("ImagePullBackOff", `Back-off pulling image: ErrImagePull: manifest unknown`), nil, "ImagePullBackOff", "manifest unknown", 20 * time.Second},
 		"no room":         {pending, nil, "Unschedulable", "cpu", 2 * time.Minute},
-		"it is refused":   {nil, []kube.Object{event("Job", NamesOf(testRun).Load, "job", "FailedCreate", "violates PodSecurity")}, "GraphFailed", "violates PodSecurity", time.Minute},
-		"never there":     {nil, nil, "Failed", "did not appear in 1m0s", 2 * time.Minute},
-		"never started":   {podWith("Pending", nil), nil, "Failed", "did not start in 1m0s", 2 * time.Minute},
-		"somebody else's": {podWith("Pending", nil), []kube.Object{event("Job", "other", "other", "FailedCreate", "violates PodSecurity")}, "Failed", "did not start", 2 * time.Minute},
+		"it is refused":   {nil, []kube.Object{event("Job", NamesOf(testRun).Load, "job", "FailedCreate", "violates PodSecurity")}, "PodRefused", "(this program's, which loads) cannot make its pod: violates PodSecurity", time.Minute},
+		"never there":     {nil, nil, "NotStarted", "did not appear in 1m0s", 2 * time.Minute},
+		"never started":   {podWith("Pending", nil), nil, "NotStarted", "did not start in 1m0s", 2 * time.Minute},
+		"somebody else's": {podWith("Pending", nil), []kube.Object{event("Job", "other", "other", "FailedCreate", "violates PodSecurity")}, "NotStarted", "did not start", 2 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

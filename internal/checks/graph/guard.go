@@ -47,7 +47,7 @@ func guards() []func(context.Context, GuardAPI, *GuardInput) ([]Refusal, error) 
 	}
 	return []func(context.Context, GuardAPI, *GuardInput) ([]Refusal, error){
 		paper(guardFigures), paper(guardDeclared), paper(guardGraph), paper(guardSkew), paper(guardRelease), paper(guardRouter),
-		paper(guardGPUs), paper(guardQueue), paper(guardGateway), guardStorage, guardQuota, guardLimits, guardRights,
+		paper(guardGPUs), paper(guardQueue), paper(guardGateway), guardOperator, guardStorage, guardQuota, guardLimits, guardRights,
 	}
 }
 

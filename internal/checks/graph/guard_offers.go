@@ -14,6 +14,7 @@ type Offers struct {
 	Queue   bool   // KAI: a graph may need a queue
 	Parent  string // the queue that one can be below; "": there is none
 	KAI     bool   // KAI schedules what serves: it does so through Grove alone
+	Grove   bool   // it makes the pods of graphs, unless they say otherwise
 	Gateway bool   // HTTPRoute and InferencePool
 }
 
@@ -43,8 +44,9 @@ func Look(ctx context.Context, api GuardAPI) (Offers, error) {
 		Queue:   served.Version(groupKAI, "queues", "v2") != "", // without Grove it is not used, which does no harm; a missing one fails the graph
 		Gateway: served.Version(groupGateway, "httproutes", "v1") != "" && served.Version(groupPool, "inferencepools", "v1") != "",
 	}
+	o.Grove = served.Version(groupGrove, "podcliquesets", "v1alpha1") != ""
 	if o.Queue {
-		o.KAI = served.Version(groupGrove, "podcliquesets", "v1alpha1") != ""
+		o.KAI = o.Grove
 		o.Parent, err = topQueue(ctx, api)
 	}
 	return o, err

@@ -13,14 +13,40 @@ import (
 	"aicr/internal/spec"
 )
 
-// wants is what the load takes of a quota in its namespace. What is not here is not held
-// against it.
-func wants() map[string]string {
-	return map[string]string{
-		"pods": "1", "count/pods": "2", "count/jobs.batch": "2", "configmaps": "2", "count/configmaps": "2", "count/serviceaccounts": "1",
-		"count/roles.rbac.authorization.k8s.io": "1", "count/rolebindings.rbac.authorization.k8s.io": "1",
-		"cpu": LoadCPU, "requests.cpu": LoadCPU, "memory": LoadMemory, "requests.memory": LoadMemory, "limits.memory": loadMemoryMax,
+const (
+	raiseHint     = "change it, or run in another namespace: --namespace"
+	loadSizeHint  = "; " + spec.KnobLoadResources + " says what the load takes"
+	loadLimitHint = "set a limit of CPU that never throttles it: " + spec.KnobLoadResources + "=limits.cpu=8; or run in another namespace: --namespace"
+)
+
+// wants is what the load and its trial take of a quota in their namespace, which are not
+// there at the same time. What is not here is not held against them.
+func wants(s *Settings) map[string]resource.Quantity {
+	one, two := resource.MustParse("1"), resource.MustParse("2")
+	all := map[string]resource.Quantity{
+		"pods": one, "count/pods": two, "count/jobs.batch": two, "configmaps": two, "count/configmaps": two, "count/serviceaccounts": one,
+		"count/leases.coordination.k8s.io": one, "count/roles.rbac.authorization.k8s.io": one, "count/rolebindings.rbac.authorization.k8s.io": one,
 	}
+	most := func(name string, q resource.Quantity) {
+		if was, ok := all[name]; !ok || was.Cmp(q) < 0 {
+			all[name] = q
+		}
+	}
+	for _, a := range []amounts{loadResources(s), trialResources(s)} {
+		for name, q := range a.requests {
+			most("requests."+name, q)
+			if name != "ephemeral-storage" { // which a quota counts under its own name too
+				most(name, q)
+			}
+		}
+		if q, ok := a.requests["ephemeral-storage"]; ok {
+			most("ephemeral-storage", q)
+		}
+		for name, q := range a.limits {
+			most("limits."+name, q)
+		}
+	}
+	return all
 }
 
 // guardQuota holds what the load takes against what is left of the quotas in its
@@ -30,6 +56,7 @@ func guardQuota(ctx context.Context, api GuardAPI, in *GuardInput) ([]Refusal, e
 	if err != nil {
 		return nil, err
 	}
+	wanted := wants(in.Settings)
 	var all []Refusal
 	for _, q := range quotas {
 		if !ofLoad(q) {
@@ -37,21 +64,24 @@ func guardQuota(ctx context.Context, api GuardAPI, in *GuardInput) ([]Refusal, e
 		}
 		for _, name := range slices.Sorted(maps.Keys(q.Map("status", "hard"))) {
 			hard, used := q.Text("status", "hard", name), q.Text("status", "used", name)
-			refuse := func(format string, args ...any) {
-				all = append(all, Refusal{spec.Inconclusive, fmt.Sprintf("quota %s/%s: ", q.Namespace(), q.Name()) + fmt.Sprintf(format, args...), "raise it, or run in another namespace: --namespace"})
+			refuse := func(hint, format string, args ...any) {
+				all = append(all, Refusal{spec.Inconclusive, fmt.Sprintf("quota %s/%s: ", q.Namespace(), q.Name()) + fmt.Sprintf(format, args...), hint})
 			}
-			if name == "limits.cpu" {
-				refuse("it limits limits.cpu, and the load has no limit of CPU, since a throttled client measures itself")
-				continue
+			want, ok := wanted[name]
+			if !ok && name == "limits.cpu" {
+				refuse(loadLimitHint, "it limits limits.cpu, and the load has no limit of CPU, since a throttled client measures itself")
 			}
-			want, ok := wants()[name]
 			if !ok {
 				continue
 			}
+			hint := raiseHint
+			if strings.Contains(name, "cpu") || strings.Contains(name, "memory") || strings.Contains(name, "storage") {
+				hint += loadSizeHint
+			}
 			if short, known := leaves(hard, used, want); !known {
-				refuse("%s is %s of %s, which cannot be read", name, used, hard)
+				refuse(hint, "%s is %s of %s, which cannot be read", name, used, hard)
 			} else if short {
-				refuse("%s of %s are used of %s, and the load takes %s", used, hard, name, want)
+				refuse(hint, "%s of %s are used of %s, and the load takes %s", used, hard, name, want.String())
 			}
 		}
 	}
@@ -69,7 +99,7 @@ func ofLoad(quota kube.Object) bool {
 }
 
 // leaves says whether less than want is left of what is hard.
-func leaves(hard, used, want string) (short, known bool) {
+func leaves(hard, used string, want resource.Quantity) (short, known bool) {
 	h, err := resource.ParseQuantity(hard)
 	if err != nil {
 		return false, false
@@ -79,38 +109,7 @@ func leaves(hard, used, want string) (short, known bool) {
 		return false, false
 	}
 	h.Sub(u)
-	return h.Cmp(resource.MustParse(want)) < 0, true
-}
-
-// guardLimits finds limits that make the load impossible: a largest container or pod that
-// is smaller, or a limit by default below what the load asks for.
-func guardLimits(ctx context.Context, api GuardAPI, in *GuardInput) ([]Refusal, error) {
-	ranges, err := listLimits(ctx, api, in, "limitranges")
-	if err != nil {
-		return nil, err
-	}
-	var all []Refusal
-	for _, l := range ranges {
-		for _, item := range l.List("spec", "limits") {
-			kind := item.Text("type")
-			if kind != "Container" && kind != "Pod" {
-				continue
-			}
-			for _, c := range []struct{ bound, name, want string }{
-				{"max", "cpu", LoadCPU}, {"default", "cpu", LoadCPU}, {"max", "memory", loadMemoryMax},
-			} {
-				said := item.Text(c.bound, c.name)
-				if said == "" {
-					continue
-				}
-				if short, known := leaves(said, "0", c.want); short || !known {
-					all = append(all, Refusal{spec.Inconclusive, fmt.Sprintf("limit range %s/%s: %s %s of a %s is %s, and the load takes %s",
-						l.Namespace(), l.Name(), c.bound, c.name, strings.ToLower(kind), said, c.want), "raise it, or run in another namespace: --namespace"})
-				}
-			}
-		}
-	}
-	return all, nil
+	return h.Cmp(want) < 0, true
 }
 
 // listLimits lists what limits the load's namespace. Where that may not be read, guardRights

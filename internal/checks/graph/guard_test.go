@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +87,13 @@ func quota(hard, used fields, spec fields) kube.Object {
 
 func limits(item fields) kube.Object {
 	return kube.Object{"metadata": fields{"namespace": "aicr-validation", "name": "l"}, "spec": fields{"limits": []any{item}}}
+}
+
+// operatorOf is Dynamo's, as its chart makes it.
+func operatorOf(namespace string, ready int64) kube.Object {
+	return kube.Object{"metadata": fields{"name": "dynamo-operator-controller-manager", "namespace": namespace},
+		"spec":   fields{"replicas": int64(1), "template": fields{"spec": fields{"containers": []any{fields{"image": "nvcr.io/nvidia/ai-dynamo/kubernetes-operator:1.4.1"}}}}},
+		"status": fields{"readyReplicas": ready}}
 }
 
 func forbidden(resource string) error {
@@ -235,6 +243,64 @@ func TestGuards(t *testing.T) {
 		"a limit that cannot be read": {func(_ *GuardInput, c *guardedCluster) {
 			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "max": fields{"cpu": "many"}})}
 		}, spec.Inconclusive, []string{"max cpu of a container is many"}},
+		"a ratio that the load exceeds": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "maxLimitRequestRatio": fields{"memory": "1"}})}
+		}, spec.Inconclusive, []string{"maxLimitRequestRatio memory of a container is 1"}},
+		"a ratio that it keeps to": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Pod", "maxLimitRequestRatio": fields{"memory": "2"}})}
+		}, "", nil},
+		"a ratio of CPU, and no limit of it": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "maxLimitRequestRatio": fields{"cpu": "4"}})}
+		}, spec.Inconclusive, []string{"maxLimitRequestRatio cpu of a container is 4, and the load has no limit of CPU"}},
+		"a ratio of CPU, and a limit by default": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "maxLimitRequestRatio": fields{"cpu": "4"}, "default": fields{"cpu": "8"}})}
+		}, "", nil},
+		"a smallest pod that is larger": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Pod", "min": fields{"cpu": "3", "memory": "1Gi"}})}
+		}, spec.Inconclusive, []string{"min cpu of a pod is 3, and the load asks for 2"}},
+		"a largest pod, and no limit of CPU": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Pod", "max": fields{"cpu": "16"}})}
+		}, spec.Inconclusive, []string{"max cpu of a pod is 16"}},
+		"an operator that is not ready": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["deployments"] = []kube.Object{operatorOf("a", 0), {"metadata": fields{"name": "other", "namespace": "b"}}}
+		}, spec.Fail, []string{"Dynamo's operator is not ready: Deployment a/dynamo-operator-controller-manager has 0 of 1 replicas ready"}},
+		"an operator of several that is": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["deployments"] = []kube.Object{operatorOf("a", 0), operatorOf("b", 1)}
+		}, "", nil},
+		"an operator that may not be looked at": {func(_ *GuardInput, c *guardedCluster) {
+			c.refuses["deployments"] = forbidden("deployments")
+		}, "", nil},
+		"pods that are too large, and asked to be smaller": {func(in *GuardInput, c *guardedCluster) {
+			in.Settings.Resources = someResources()
+			in.Settings.Resources.Load = spec.Resources{Limits: map[string]string{"cpu": "1", "memory": "1Gi"}}
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Pod", "max": fields{"cpu": "1", "memory": "1Gi"}})}
+			c.lists["resourcequotas"] = []kube.Object{quota(fields{"limits.cpu": "1", "limits.memory": "1Gi", "requests.cpu": "1"}, fields{"limits.cpu": "0", "limits.memory": "0", "requests.cpu": "0"}, nil)}
+		}, "", nil},
+		"a load that is asked to be larger": {func(in *GuardInput, c *guardedCluster) {
+			in.Settings.Resources = someResources()
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "max": fields{"cpu": "4", "memory": "4Gi"}})}
+			c.lists["resourcequotas"] = []kube.Object{quota(fields{"limits.cpu": "7", "limits.memory": "7Gi"}, fields{"limits.cpu": "0", "limits.memory": "0"}, nil)}
+		}, spec.Inconclusive, []string{"of limits.cpu, and the load takes 8", "of limits.memory, and the load takes 8Gi", "max cpu of a container is 4, and the load takes 8", "max memory of a container is 4Gi, and the load takes 8Gi"}},
+		"a Job that is asked to be larger than the load": {func(in *GuardInput, c *guardedCluster) {
+			in.Settings.Resources.Jobs = spec.Resources{Requests: map[string]string{"memory": "16Gi"}, Limits: map[string]string{"memory": "16Gi"}}
+			c.lists["resourcequotas"] = []kube.Object{quota(fields{"requests.memory": "8Gi"}, fields{"requests.memory": "0"}, nil)}
+		}, spec.Inconclusive, []string{"of requests.memory, and the load takes 16Gi"}},
+		"a quota of reservations": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["resourcequotas"] = []kube.Object{quota(fields{"count/leases.coordination.k8s.io": "0"}, fields{"count/leases.coordination.k8s.io": "0"}, nil)}
+		}, spec.Inconclusive, []string{"of count/leases.coordination.k8s.io, and the load takes 1"}},
+		"a limit that is more often the request than may be": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "maxLimitRequestRatio": fields{"memory": "1", "cpu": "1"}})}
+		}, spec.Inconclusive, []string{"maxLimitRequestRatio cpu of a container is 1, and the load has no limit of CPU", "maxLimitRequestRatio memory of a container is 1, and the load asks for 2Gi with a limit of 4Gi"}},
+		"a ratio that is kept": {func(in *GuardInput, c *guardedCluster) {
+			in.Settings.Resources.Load = spec.Resources{Requests: map[string]string{"memory": "4Gi", "cpu": "2"}, Limits: map[string]string{"memory": "4Gi", "cpu": "4"}}
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Container", "maxLimitRequestRatio": fields{"memory": "1", "cpu": "2"}})}
+		}, "", nil},
+		"pods that have to have a limit": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Pod", "max": fields{"cpu": "8"}})}
+		}, spec.Inconclusive, []string{"max cpu of a pod is 8, and the load has no limit of CPU"}},
+		"pods that are given a limit": {func(_ *GuardInput, c *guardedCluster) {
+			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "Pod", "max": fields{"cpu": "8"}}), limits(fields{"type": "Container", "default": fields{"cpu": "4"}})}
+		}, "", nil},
 		"limits of volumes": {func(_ *GuardInput, c *guardedCluster) {
 			c.lists["limitranges"] = []kube.Object{limits(fields{"type": "PersistentVolumeClaim", "max": fields{"storage": "1Gi"}})}
 		}, "", nil},
@@ -352,10 +418,11 @@ func TestRightsAreAskedAboutFirst(t *testing.T) {
 func TestAGuardThatCannotAskIsAnError(t *testing.T) {
 	away := errors.New("away")
 	for name, change := range map[string]func(*guardedCluster){
-		"reviews": func(c *guardedCluster) { c.broken = away },
-		"storage": func(c *guardedCluster) { c.refuses["storageclasses"] = away },
-		"quotas":  func(c *guardedCluster) { c.refuses["resourcequotas"] = away },
-		"limits":  func(c *guardedCluster) { c.refuses["limitranges"] = away },
+		"reviews":  func(c *guardedCluster) { c.broken = away },
+		"storage":  func(c *guardedCluster) { c.refuses["storageclasses"] = away },
+		"quotas":   func(c *guardedCluster) { c.refuses["resourcequotas"] = away },
+		"limits":   func(c *guardedCluster) { c.refuses["limitranges"] = away },
+		"operator": func(c *guardedCluster) { c.refuses["deployments"] = away },
 		"the namespace": func(c *guardedCluster) {
 			c.refuses["namespaces"], c.missing = away, func(r kube.Right) bool { return r.Subresource == "exec" }
 		},
@@ -409,8 +476,8 @@ func TestWhatAClusterOffers(t *testing.T) {
 		"half a gateway":        {serves(resourceOf(groupGateway, "v1", "httproutes")), nil, nil, Offers{}},
 		"a gateway":             {serves(resourceOf(groupGateway, "v1", "httproutes"), resourceOf(groupPool, "v1", "inferencepools")), nil, nil, Offers{Gateway: true}},
 		"KAI without Grove":     {serves(queues), nil, nil, Offers{Queue: true}},
-		"Grove without KAI":     {serves(resourceOf(groupGrove, "v1alpha1", "podcliquesets")), nil, nil, Offers{}},
-		"KAI and Grove":         {serves(queues, resourceOf(groupGrove, "v1alpha1", "podcliquesets")), nil, nil, Offers{Queue: true, KAI: true}},
+		"Grove without KAI":     {serves(resourceOf(groupGrove, "v1alpha1", "podcliquesets")), nil, nil, Offers{Grove: true}},
+		"KAI and Grove":         {serves(queues, resourceOf(groupGrove, "v1alpha1", "podcliquesets")), nil, nil, Offers{Queue: true, KAI: true, Grove: true}},
 		"KAI's own queue":       {serves(queues), []kube.Object{queue("a", "", nil), queue("default-parent-queue", "", nil), queue("b", "a", nil)}, nil, Offers{Queue: true, Parent: "default-parent-queue"}},
 		"another at the top":    {serves(queues), []kube.Object{queue("z", "", nil), queue("b", "", nil), queue("a", "b", nil)}, nil, Offers{Queue: true, Parent: "b"}},
 		"one that goes":         {serves(queues), []kube.Object{{"metadata": fields{"name": "a", "deletionTimestamp": "now"}}, queue("b", "", nil)}, nil, Offers{Queue: true, Parent: "b"}},
@@ -426,5 +493,39 @@ func TestWhatAClusterOffers(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestResourcesThatNoContainerCanHaveAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"cpu=4,memory=16Gi": "", "requests.cpu=4,limits.cpu=4000m": "", "limits.cpu=1": "",
+		"requests.cpu=4,limits.cpu=2":            "requests.cpu is 4, above limits.cpu of 2",
+		"requests.memory=16Gi,limits.memory=16G": "requests.memory is 16Gi, above limits.memory of 16G",
+		"memory=16":                              "requests.memory is 16 bytes, in which no container starts",
+		"limits.memory=100m":                     "limits.memory is 0.100 bytes, in which no container starts",
+		"ephemeral-storage=1k":                   "requests.ephemeral-storage is 1000 bytes",
+	} {
+		r, wrong, _ := spec.ParseResources(text)
+		if wrong != "" {
+			t.Fatal(wrong)
+		}
+		got, hint := CheckResources(r)
+		if !strings.HasPrefix(got, want) || (want == "") != (got == "") || (got == "") != (hint == "") {
+			t.Errorf("%s: %q (%s), want %q", text, got, hint, want)
+		}
+	}
+}
+
+func TestWhatIsAskedForPrevailsOverWhatIsUsual(t *testing.T) {
+	usual := spec.Resources{Requests: map[string]string{"memory": "2Gi"}, Limits: map[string]string{"memory": "4Gi"}}
+	for want, own := range map[string]spec.Resources{
+		"map[limits:map[memory:4Gi] requests:map[memory:2Gi]]": {},
+		"map[limits:map[memory:1Gi] requests:map[memory:1Gi]]": {Limits: map[string]string{"memory": "1Gi"}},
+		"map[limits:map[memory:8Gi] requests:map[memory:8Gi]]": {Requests: map[string]string{"memory": "8Gi"}},
+		"map[limits:map[memory:4Gi] requests:map[memory:3Gi]]": {Requests: map[string]string{"memory": "3Gi"}},
+	} {
+		if got := fmt.Sprint(asked(usual, own).fields()); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

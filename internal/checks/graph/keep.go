@@ -192,74 +192,19 @@ func (k *Kept) add(e spec.Event) (isNew bool) {
 		}
 	}
 	bounded := e.Kind == spec.EventPod || e.Kind == spec.EventLog
-	if bounded && n >= mostEvents && e.Reason != spec.PodEnded && e.Reason != spec.PodsUnseen { // those decide
+	if bounded && n >= mostEvents && e.Reason != spec.PodEnded && e.Reason != spec.PodReplaced && e.Reason != spec.PodsUnseen { // those decide
 		return false
 	}
 	k.Events = append(k.Events, e)
 	return true
 }
 
-// begin makes the namespace where there is none, and the ConfigMap in it. Another run may
-// be deleting the namespace at the same time: it does so only as it was before this run
-// touched it, and where it was faster, this one waits and begins again.
+// begin keeps the run in the namespace of the validations.
 func (k *Kept) begin(ctx context.Context, api RunAPI, now time.Time, told Told) error {
-	for began := time.Now(); ; {
-		terminating, err := k.tryBegin(ctx, api, now)
-		if err != nil || !terminating {
-			told.Waiting("")
-			return err
-		}
-		if time.Since(began) >= terminatingWithin {
-			return fmt.Errorf("the namespace %s has been going away for more than %s: is there a finalizer that nobody does?", k.Settings.Namespace, terminatingWithin)
-		}
-		told.Waiting("the namespace " + k.Settings.Namespace + " of an earlier run to be gone")
-		if err := pauseFor(ctx, time.Second); err != nil {
-			return err
-		}
-	}
+	return inValidation(ctx, api, k.Settings, told, func() error { return k.make(ctx, api, now) })
 }
 
-func (k *Kept) tryBegin(ctx context.Context, api RunAPI, now time.Time) (terminating bool, err error) {
-	name := k.Settings.Namespace
-	if k.Settings.Namespaced {
-		return false, k.make(ctx, api, now)
-	}
-	space, err := api.Read(ctx, namespaceResource, "", name)
-	if kube.IsNotFound(err) {
-		space, err = api.Create(ctx, namespaceResource, validationManifest(k.Settings))
-		if kube.IsExists(err) { // somebody else was faster
-			space, err = api.Read(ctx, namespaceResource, "", name)
-		}
-	}
-	if err != nil {
-		return kube.IsNotFound(err), unlessNotFound(fmt.Errorf("making the namespace %s: %w", name, err), err)
-	}
-	if space.Text("metadata", "deletionTimestamp") != "" {
-		return true, nil
-	}
-	if err := k.make(ctx, api, now); kube.IsGone(err) || kube.IsNotFound(err) {
-		return true, nil
-	} else if err != nil {
-		return false, err
-	}
-	if space.Text("metadata", "labels", LabelOwner) != OwnerValue {
-		return false, nil // somebody else's: nobody of us deletes it
-	}
-	marks := fields{AnnotationTouched: k.Run.ID}
-	space, err = api.Patch(ctx, namespaceResource, "", name, kube.Object{"metadata": fields{"annotations": marks}})
-	if kube.IsNotFound(err) {
-		return true, nil
-	}
-	if kube.IsForbidden(err) && k.Settings.Prepared {
-		return false, nil // an administrator has taken it over: only they may delete it
-	}
-	if err != nil {
-		return false, fmt.Errorf("saying in the namespace %s that a run has begun: %w", name, err)
-	}
-	return space.Text("metadata", "deletionTimestamp") != "", nil
-}
-
-// make makes the ConfigMap.
+// make makes the ConfigMap that the run is kept in.
 func (k *Kept) make(ctx context.Context, api RunAPI, now time.Time) error {
 	data, err := k.data()
 	if err != nil {
@@ -270,9 +215,8 @@ func (k *Kept) make(ctx context.Context, api RunAPI, now time.Time) error {
 	kept["metadata"].(fields)["annotations"] = fields{AnnotationAlive: now.UTC().Format(time.RFC3339)}
 	made, err := api.Create(ctx, keptResource, kept)
 	if kube.IsExists(err) { // of the try before this one, unless it is somebody else's
-		made, err = api.Read(ctx, keptResource, k.Settings.Namespace, kept.Name())
-		if err == nil && !oursOf(made, k.Run.ID) {
-			return &ForeignError{Kind: "ConfigMap", Namespace: k.Settings.Namespace, Name: kept.Name()}
+		if made, err = api.Read(ctx, keptResource, kept.Namespace(), kept.Name()); err == nil && !oursOf(made, k.Run.ID) {
+			return &ForeignError{Kind: "ConfigMap", Namespace: kept.Namespace(), Name: kept.Name()}
 		}
 	}
 	if err != nil {
@@ -280,6 +224,69 @@ func (k *Kept) make(ctx context.Context, api RunAPI, now time.Time) error {
 	}
 	k.Settings.KeptUID = made.UID()
 	return nil
+}
+
+// inValidation has something made in the namespace of the validations, which it makes where
+// there is none. Another run may be deleting the namespace at the same time: it does so only
+// as it was before this run touched it, and where it was faster, this one waits and begins
+// again.
+func inValidation(ctx context.Context, api RunAPI, s *Settings, told Told, make func() error) error {
+	for began := time.Now(); ; {
+		terminating, err := tryInValidation(ctx, api, s, make)
+		if err != nil || !terminating {
+			told.waiting("")
+			return err
+		}
+		if time.Since(began) >= terminatingWithin {
+			return fmt.Errorf("the namespace %s has been going away for more than %s: is there a finalizer that nobody does?", s.Namespace, terminatingWithin)
+		}
+		told.waiting("the namespace " + s.Namespace + " of an earlier run to be gone")
+		if err := pauseFor(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+func tryInValidation(ctx context.Context, api RunAPI, s *Settings, make func() error) (terminating bool, err error) {
+	name := s.Namespace
+	if s.Namespaced { // it is an administrator's, and stays
+		return false, make()
+	}
+	space, err := api.Read(ctx, namespaceResource, "", name)
+	if kube.IsNotFound(err) {
+		space, err = api.Create(ctx, namespaceResource, validationManifest(s))
+		if kube.IsExists(err) { // somebody else was faster
+			space, err = api.Read(ctx, namespaceResource, "", name)
+		}
+	}
+	if err != nil {
+		return kube.IsNotFound(err), unlessNotFound(fmt.Errorf("making the namespace %s: %w", name, err), err)
+	}
+	if space.Text("metadata", "deletionTimestamp") != "" {
+		return true, nil
+	}
+	if err := make(); err != nil {
+		gone := kube.IsGone(err) || kube.IsNotFound(err)
+		if gone {
+			err = nil
+		}
+		return gone, err
+	}
+	if space.Text("metadata", "labels", LabelOwner) != OwnerValue {
+		return false, nil // somebody else's: nobody of us deletes it
+	}
+	marks := fields{AnnotationTouched: s.Run}
+	space, err = api.Patch(ctx, namespaceResource, "", name, kube.Object{"metadata": fields{"annotations": marks}})
+	if kube.IsNotFound(err) {
+		return true, nil
+	}
+	if kube.IsForbidden(err) && s.Prepared {
+		return false, nil // an administrator has taken it over: only they may delete it
+	}
+	if err != nil {
+		return false, fmt.Errorf("saying in the namespace %s that a run has begun: %w", name, err)
+	}
+	return space.Text("metadata", "deletionTimestamp") != "", nil
 }
 
 func unlessNotFound(worded, err error) error {

@@ -180,6 +180,14 @@ func (c *believer) settings(s *Settings) {
 		c.check(at("cache.size"), s.Cache.Size, err == nil && numberShape.MatchString(s.Cache.Size), "a size, as 100Gi")
 		c.lasts(at("cache.populateWithin"), s.Cache.Populate)
 	}
+	c.resources(&s.Resources)
+	c.number(at("held, how many"), len(s.Held), 0, mostNodesOff)
+	for _, h := range s.Held {
+		c.word(at("held.kind"), h.Kind, "Pod", "ResourceClaim")
+		c.name(at("held.namespace"), h.Namespace, true)
+		c.name(at("held.name"), h.Name, true)
+		c.number(at("held.gpus"), h.GPUs, 0, mostWorkers)
+	}
 	c.tolerations(s.Tolerations)
 	c.number(at("loadOff, how many"), len(s.LoadOff), 0, mostNodesOff)
 	for _, node := range s.LoadOff {
@@ -205,6 +213,22 @@ func (c *believer) images(i *Images) {
 	}
 	c.like(at("release"), i.Release, 128, labelShape, "a release")
 	c.name(at("pullSecret"), i.PullSecret, true)
+}
+
+// resources wants each to be one that can be asked for by a flag: with any other name the pods
+// would get what nobody asked for, as GPUs.
+func (c *believer) resources(p *PodResources) {
+	names := []string{"cpu", "memory", "ephemeral-storage"}
+	for whose, r := range map[string]spec.Resources{"worker": p.Worker, "frontend": p.Frontend, "jobs": p.Jobs, "load": p.Load} {
+		for _, side := range []map[string]string{r.Requests, r.Limits} {
+			for name, amount := range side {
+				at := fileSettings + " resources." + whose
+				c.word(at, name, names...)
+				q, err := resource.ParseQuantity(amount)
+				c.check(at+" "+quotedBriefly(name), amount, err == nil && q.Sign() >= 0 && len(amount) <= 32, "an amount, as 500m or 64Gi")
+			}
+		}
+	}
 }
 
 func (c *believer) tolerations(all []kube.Toleration) {

@@ -51,6 +51,7 @@ func StartLoad(ctx context.Context, api API, s *Settings, plan *spec.Plan, told 
 			found := l.causes(ctx, api)
 			settled := seen.settled(found, time.Now())
 			if len(settled) == 0 && time.Since(began) >= time.Duration(s.PodWithin) {
+				l.lookAtNode(ctx, api)
 				settled = append(found, l.tooLate(time.Duration(s.PodWithin)))[:max(1, len(found))]
 			}
 			if len(settled) > 0 {
@@ -189,10 +190,16 @@ func (l *loadSeen) causes(ctx context.Context, api API) []Cause {
 // tooLate is the cause of a pod that did not start, where no other is known.
 func (l *loadSeen) tooLate(within time.Duration) Cause {
 	if l.pod == nil {
-		return Cause{Reason: "Failed", Source: "Job " + l.settings.Names().Load, Text: fmt.Sprintf("the load's pod did not appear in %s", within),
+		return Cause{Reason: "NotStarted", Source: "Job " + l.settings.Names().Load, Text: fmt.Sprintf("the load's pod did not appear in %s", within),
 			Advice: []string{"`kubectl describe job " + l.settings.Names().Load + " -n " + LoadNamespace(l.settings) + "`"}}
 	}
-	return Cause{Reason: "Failed", Source: l.pod.Name(), Text: fmt.Sprintf("the load's pod did not start in %s: %s", within, l.doing()),
+	text := fmt.Sprintf("the load's pod did not start in %s: %s", within, l.doing())
+	if node := l.pod.Text("spec", "nodeName"); l.lost != "" {
+		text += "; it is on node " + l.lost
+	} else if node != "" {
+		text += "; it is on node " + node
+	}
+	return Cause{Reason: "NotStarted", Source: l.pod.Name(), Text: text,
 		Advice: []string{"`kubectl describe pod " + l.pod.Name() + " -n " + LoadNamespace(l.settings) + "`"}}
 }
 
@@ -203,7 +210,7 @@ func tellLoadCauses(told Told, all []Cause) error {
 		if len(c.Advice) > 0 {
 			told.say("  try: %s", strings.Join(c.Advice, "; "))
 		}
-		if err := told.event(spec.Event{Kind: spec.EventPod, Source: c.Source, Reason: c.Reason, Text: c.Text}); err != nil {
+		if err := told.event(spec.Event{Kind: spec.EventPod, Source: c.Source, Reason: c.Reason, Text: c.Text, Advice: c.Advice}); err != nil {
 			return err
 		}
 	}

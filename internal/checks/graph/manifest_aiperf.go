@@ -34,7 +34,7 @@ func aiperfManifest(s *Settings) kube.Object {
 			"command":         row("python3", "-c", wrapAIPerf),
 			"args":            row(aiperfArguments(s)...),
 			"env":             joined([]any{env("HOME", "/tmp"), env("HF_HOME", "/tmp/huggingface")}, startEnv(s), tokenEnv(s)),
-			"resources":       loadResources(),
+			"resources":       loadResources(s).fields(),
 			"securityContext": readOnlyContainer(),
 			"volumeMounts":    []any{fields{"name": "tmp", "mountPath": "/tmp"}},
 		}},

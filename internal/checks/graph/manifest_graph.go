@@ -3,6 +3,7 @@ package graph
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"strings"
 
 	"aicr/internal/kube"
@@ -33,6 +34,7 @@ type component struct {
 	replicas int
 	shared   string // memory
 	gpu      bool
+	asks     spec.Resources
 	main     fields // the container
 	sidecar  fields // a frontend beside it, or nil
 	picker   fields // how an endpoint picker decides, where it has to be told; or nil
@@ -49,7 +51,7 @@ func components(s *Settings) []component {
 
 // frontendComponent has no command: the operator starts the frontend.
 func frontendComponent(s *Settings) component {
-	return component{name: ComponentFrontend, kind: "frontend", replicas: 1, main: fields{
+	return component{name: ComponentFrontend, kind: "frontend", replicas: 1, asks: s.Resources.Frontend, main: fields{
 		"image": s.Images.Runtime,
 		"env":   joined([]any{env("SERVED_MODEL_NAME", s.Model), env("DYN_ROUTER_MODE", s.Router)}, cacheEnv(s), tokenEnv(s)),
 	}}
@@ -73,7 +75,7 @@ func workerComponent(s *Settings) component {
 	if s.Gateway {
 		args = joined(args, row("--served-model-name", s.Model, "--enable-prefix-caching", "--block-size", pickerBlock))
 	}
-	c := component{name: ComponentWorker, kind: "worker", replicas: s.Workers, shared: "2Gi", gpu: true, main: fields{
+	c := component{name: ComponentWorker, kind: "worker", replicas: s.Workers, shared: "2Gi", gpu: true, asks: s.Resources.Worker, main: fields{
 		"image":      s.Images.Runtime,
 		"workingDir": "/workspace/examples/backends/vllm",
 		"command":    row("/bin/bash", "-c", startWorker, "dynamo.vllm"),
@@ -88,6 +90,9 @@ func workerComponent(s *Settings) component {
 		if all := joined(cacheEnv(s), tokenEnv(s)); len(all) > 0 {
 			c.sidecar["env"] = all
 		}
+		if asks := asked(spec.Resources{}, s.Resources.Frontend).fields(); len(asks) > 0 {
+			c.sidecar["resources"] = asks
+		}
 	}
 	return c
 }
@@ -98,7 +103,7 @@ const sidecarName = "sidecar-frontend"
 // pickerComponent is the endpoint picker.
 func pickerComponent(s *Settings) component {
 	c := component{
-		name: ComponentPicker, kind: "epp", replicas: 1,
+		name: ComponentPicker, kind: "epp", replicas: 1, asks: s.Resources.Frontend,
 		main: fields{"image": s.Images.EndpointPicker, "env": joined([]any{
 			env("DYN_KV_CACHE_BLOCK_SIZE", pickerBlock), env("DYN_MODEL_NAME", s.Model), env("DYN_ENFORCE_DISAGG", "false"),
 		}, cacheEnv(s), tokenEnv(s))},
@@ -189,15 +194,47 @@ func mounted(s *Settings, container fields) fields {
 	return container
 }
 
+// resources are those of a component's own container: what was asked for, and its GPU by the
+// name that the version of the API has for one of the device plugin.
+func (c component) resources(s *Settings, gpu string) fields {
+	all := asked(spec.Resources{}, c.asks).fields()
+	switch {
+	case c.gpu && s.GPUs == ByClaim:
+		all["claims"] = []any{fields{"name": gpuRequest}}
+	case c.gpu:
+		limits, _ := all["limits"].(fields)
+		limits = maps.Clone(limits)
+		if limits == nil {
+			limits = fields{}
+		}
+		limits[gpu] = "1"
+		all["limits"] = limits
+	}
+	return all
+}
+
+// alphaAmounts are amounts as v1alpha1 has them: what it has no name for is custom.
+func alphaAmounts(amounts fields) fields {
+	all, custom := fields{}, fields{}
+	for name, amount := range amounts {
+		if slices.Contains([]string{"cpu", "memory", "gpu"}, name) {
+			all[name] = amount
+		} else {
+			custom[name] = amount
+		}
+	}
+	if len(custom) > 0 {
+		all["custom"] = custom
+	}
+	return all
+}
+
 // beta is a component of v1beta1.
 func (c component) beta(s *Settings) fields {
 	main := mounted(s, c.main)
 	main["name"] = "main"
-	switch {
-	case c.gpu && s.GPUs == ByClaim:
-		main["resources"] = fields{"claims": []any{fields{"name": gpuRequest}}}
-	case c.gpu:
-		main["resources"] = fields{"limits": fields{"nvidia.com/gpu": "1"}}
+	if all := c.resources(s, "nvidia.com/gpu"); len(all) > 0 {
+		main["resources"] = all
 	}
 	pod := c.pod(s)
 	pod["containers"] = []any{main}
@@ -226,11 +263,13 @@ func (c component) alpha(s *Settings) fields {
 	pod := c.pod(s)
 	pod["mainContainer"] = mounted(s, c.main)
 	one := fields{"componentType": c.kind, "replicas": int64(c.replicas), "extraPodSpec": pod}
-	switch {
-	case c.gpu && s.GPUs == ByClaim:
-		one["resources"] = fields{"claims": []any{fields{"name": gpuRequest}}}
-	case c.gpu:
-		one["resources"] = fields{"limits": fields{"gpu": "1"}}
+	if all := c.resources(s, "gpu"); len(all) > 0 {
+		for _, side := range []string{"requests", "limits"} {
+			if one, ok := all[side].(fields); ok {
+				all[side] = alphaAmounts(one)
+			}
+		}
+		one["resources"] = all
 	}
 	if c.shared != "" {
 		one["sharedMemory"] = fields{"size": c.shared}

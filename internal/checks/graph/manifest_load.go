@@ -16,8 +16,8 @@ const (
 	loadUser = 65532
 )
 
-// What the load asks for. Two cores are what its own audit was proven with; it has no
-// limit of them, since a throttled client measures itself.
+// What the load asks for, unless it is told otherwise. Two cores are what its own audit was
+// proven with; it has no limit of them, since a throttled client measures itself.
 const (
 	LoadCPU       = "2"
 	LoadMemory    = "2Gi"
@@ -37,7 +37,7 @@ func loadManifest(s *Settings) kube.Object {
 				env("AICR_VALIDATOR_NAME", spec.InferencePerf), env("AICR_VALIDATOR_PHASE", spec.PhasePerformance),
 				env("AICR_CHECK_TIMEOUT", time.Duration(s.LoadWithin).String()), env("AICR_CLI_VERSION", s.Version),
 			},
-			"resources":       loadResources(),
+			"resources":       loadResources(s).fields(),
 			"securityContext": readOnlyContainer(),
 			"volumeMounts": []any{
 				fields{"name": "run", "mountPath": LoadGiven, "readOnly": true},
@@ -62,8 +62,9 @@ func loadAccount(s *Settings) string {
 	return s.Names().Load
 }
 
-func loadResources() fields {
-	return fields{"requests": fields{"cpu": LoadCPU, "memory": LoadMemory}, "limits": fields{"memory": loadMemoryMax}}
+// loadResources are those of the load's container.
+func loadResources(s *Settings) amounts {
+	return asked(spec.Resources{Requests: map[string]string{"cpu": LoadCPU, "memory": LoadMemory}, Limits: map[string]string{"memory": loadMemoryMax}}, s.Resources.Load)
 }
 
 // loadJob is a Job that runs once. Its deadline is the last resort: it counts from the
@@ -73,7 +74,7 @@ func loadResources() fields {
 func loadJob(s *Settings, pod fields) fields {
 	return fields{"spec": fields{
 		"backoffLimit": int64(0), "activeDeadlineSeconds": int64(loadDeadline(s) / time.Second),
-		"template": fields{"metadata": fields{"labels": words(Labels(s.Run, PartLoad))}, "spec": pod},
+		"template": jobTemplate(s, PartLoad, pod),
 	}}
 }
 

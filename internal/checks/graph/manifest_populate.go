@@ -1,6 +1,9 @@
 package graph
 
-import "aicr/internal/kube"
+import (
+	"aicr/internal/kube"
+	"aicr/internal/spec"
+)
 
 // runtimeUser is the user of Dynamo's runtime image. What is written into the cache is
 // readable by it.
@@ -25,9 +28,9 @@ func populateManifest(s *Settings) kube.Object {
 		"restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false,
 		"securityContext": restrictedPod(runtimeUser),
 		"containers": []any{fields{
-			"name": "populate", "image": s.Images.Runtime, "command": row("python3", "-c", fetchModel),
+			"name": populateContainer, "image": s.Images.Runtime, "command": row("python3", "-c", fetchModel),
 			"env":             joined([]any{env("AICR_MODEL", s.Model), env("HF_HOME", cacheMount), env("HOME", "/tmp")}, tokenEnv(s)),
-			"resources":       fields{"requests": fields{"cpu": "100m", "memory": "512Mi"}},
+			"resources":       asked(spec.Resources{Requests: map[string]string{"cpu": "100m", "memory": "512Mi"}}, s.Resources.Jobs).fields(),
 			"securityContext": restrictedContainer(),
 			"volumeMounts":    []any{fields{"name": "model-cache", "mountPath": cacheMount}},
 		}},
@@ -35,6 +38,6 @@ func populateManifest(s *Settings) kube.Object {
 	})
 	return manifest("batch/v1", "Job", n.Namespace, n.Populate, s, PartModel, fields{"spec": fields{
 		"backoffLimit": int64(0), "activeDeadlineSeconds": seconds(s.Cache.Populate),
-		"template": fields{"metadata": fields{"labels": words(Labels(s.Run, PartModel))}, "spec": pod},
+		"template": jobTemplate(s, PartModel, pod),
 	}})
 }

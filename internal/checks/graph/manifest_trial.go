@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"aicr/internal/kube"
+	"aicr/internal/spec"
 )
 
 // trialWithin is how long a trial may take; what is not known by then is found when the
@@ -16,6 +17,12 @@ const findAIPerf = `import importlib.util, sys
 
 sys.exit(importlib.util.find_spec("aiperf") is None)
 `
+
+// trialResources are those of the trial's container: next to nothing, unless it is told
+// otherwise.
+func trialResources(s *Settings) amounts {
+	return asked(spec.Resources{Requests: map[string]string{"cpu": "10m", "memory": "64Mi"}, Limits: map[string]string{"memory": "512Mi"}}, s.Resources.Jobs)
+}
 
 // trialManifest is the Job that runs the load's image once, while what serves starts: that
 // the image cannot be had, or is another program's, is then known before any model is in
@@ -30,13 +37,13 @@ func trialManifest(s *Settings) kube.Object {
 		"automountServiceAccountToken": false,
 		"containers": []any{fields{
 			"name": name, "image": image, "command": command,
-			"resources":                fields{"requests": fields{"cpu": "10m", "memory": "64Mi"}, "limits": fields{"memory": "512Mi"}},
+			"resources":                trialResources(s).fields(),
 			"securityContext":          readOnlyContainer(),
 			"terminationMessagePolicy": "FallbackToLogsOnError",
 		}},
 	})
 	return manifest("batch/v1", "Job", LoadNamespace(s), s.Names().Trial, s, PartTrial, fields{"spec": fields{
 		"backoffLimit": int64(0), "activeDeadlineSeconds": seconds(trialWithin),
-		"template": fields{"metadata": fields{"labels": words(Labels(s.Run, PartTrial))}, "spec": pod},
+		"template": jobTemplate(s, PartTrial, pod),
 	}})
 }

@@ -5,23 +5,51 @@ import (
 	"io"
 
 	"aicr/internal/kube"
+	"aicr/internal/redact"
 )
 
 // maskedAPI is a cluster that does not say the token of a run: not in an object, a log, a
 // termination message or an error. All that a run hears of its cluster comes through here,
 // so that nothing after it has to think of the token: not the events, the findings, the
 // diagnostics, the lines for people, nor what is kept on the cluster. The load's record
-// alone comes packed, and goes through Mask.File.
+// alone comes packed, and goes through redact.Mask.File.
+//
+// A command that attaches may not have been given the token. It does not ask the cluster
+// for it, since that would take the right to read Secrets: then redact.Masked, which finds
+// what looks like a secret, is all that is left.
 type maskedAPI struct {
 	api  RunAPI
-	mask *Mask
+	mask *redact.Mask
 }
 
 func masked(api RunAPI, secret Secret) RunAPI {
-	if m := NewMask(secret); m != nil {
+	if m := redact.NewMask(string(secret)); m != nil {
 		return maskedAPI{api, m}
 	}
 	return api
+}
+
+// maskedValue is a copy of a value of JSON without the secret.
+func maskedValue(m *redact.Mask, v any) any {
+	switch v := v.(type) {
+	case string:
+		return m.Text(v)
+	case kube.Object:
+		return maskedValue(m, map[string]any(v))
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for key, one := range v {
+			all[m.Text(key)] = maskedValue(m, one)
+		}
+		return all
+	case []any:
+		all := make([]any, len(v))
+		for i, one := range v {
+			all[i] = maskedValue(m, one)
+		}
+		return all
+	}
+	return v
 }
 
 // maskedError is an error in other words.
@@ -37,7 +65,7 @@ func (a maskedAPI) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	if text := a.mask.text(err.Error()); text != err.Error() {
+	if text := a.mask.Text(err.Error()); text != err.Error() {
 		return &maskedError{text, err}
 	}
 	return err
@@ -45,7 +73,7 @@ func (a maskedAPI) failed(err error) error {
 
 func (a maskedAPI) object(o kube.Object, err error) (kube.Object, error) {
 	if o != nil {
-		o, _ = a.mask.value(map[string]any(o)).(map[string]any)
+		o, _ = maskedValue(a.mask, map[string]any(o)).(map[string]any)
 	}
 	return o, a.failed(err)
 }
@@ -89,7 +117,7 @@ func (a maskedAPI) Logs(ctx context.Context, namespace, pod, container string, o
 	return struct {
 		io.Reader
 		io.Closer
-	}{&maskedReader{mask: a.mask, from: from}, from}, nil
+	}{a.mask.Reader(from), from}, nil
 }
 
 func (a maskedAPI) Exec(ctx context.Context, namespace, pod, container string, command []string, stdout io.Writer) error {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"aicr/internal/kube"
-	"aicr/internal/observe"
+	"aicr/internal/redact"
 )
 
 // mirrorToken looks like no token that is known by its looks.
@@ -28,10 +28,10 @@ const mirrorToken = "mirrorQxZv WkRt\"&/pLm"
 func TestAMaskHidesItsTokenHoweverItIsWrittenAndRead(t *testing.T) {
 	const text = "DEBUG signed in as " + mirrorToken + "\nmirrorQxZv is no more than its beginning, mirrormirrorQxZv too\n" + mirrorToken + mirrorToken + "\n"
 	const want = "DEBUG signed in as ***\nmirrorQxZv is no more than its beginning, mirrormirrorQxZv too\n******\n"
-	if observe.Masked(text) != text {
+	if redact.Masked(text) != text {
 		t.Fatal("the patterns know it: nothing is shown here")
 	}
-	m := NewMask(mirrorToken + "\n")
+	m := redact.NewMask(mirrorToken + "\n")
 	for name, from := range map[string]func(io.Reader) io.Reader{
 		"at once": func(r io.Reader) io.Reader { return r }, "a byte at a time": iotest.OneByteReader, "halves": iotest.HalfReader, "with its end": iotest.DataErrReader,
 	} {
@@ -42,7 +42,7 @@ func TestAMaskHidesItsTokenHoweverItIsWrittenAndRead(t *testing.T) {
 	}
 	quoted, _ := json.Marshal(map[string]string{"a": mirrorToken})
 	for _, written := range []string{base64.StdEncoding.EncodeToString([]byte(mirrorToken)), "https://mirror/?t=mirrorQxZv+WkRt%22%26%2FpLm", string(quoted)} {
-		if got := m.text(written); !strings.Contains(got, hidden) || strings.Contains(got, "WkRt") {
+		if got := m.Text(written); !strings.Contains(got, hidden) || strings.Contains(got, "WkRt") {
 			t.Errorf("%s becomes %s", written, got)
 		}
 	}
@@ -53,7 +53,7 @@ func TestAMaskHidesItsTokenHoweverItIsWrittenAndRead(t *testing.T) {
 		}
 	}
 	for _, none := range []Secret{"", "none", " \n"} {
-		if m := NewMask(none); m != nil || m.text("none") != "none" || m.File("a.gz", nil) != nil {
+		if m := redact.NewMask(string(none)); m != nil || m.Text("none") != "none" || m.File("a.gz", nil) != nil {
 			t.Errorf("%q is hidden", string(none))
 		}
 	}
@@ -64,7 +64,7 @@ func TestAMaskedLineIsGivenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, w := io.Pipe()
 		defer w.Close()
-		log := NewMask(mirrorToken).File("log.txt", from)
+		log := redact.NewMask(mirrorToken).File("log.txt", from)
 		go func() { _, _ = w.Write([]byte("a whole line m\n")) }()
 		got := make([]byte, 100)
 		if n, err := log.Read(got); err != nil || string(got[:n]) != "a whole line m\n" {
@@ -78,7 +78,7 @@ func TestAPackedFileIsMaskedAndPackedAgain(t *testing.T) {
 	w := gzip.NewWriter(&packed)
 	_, _ = io.WriteString(w, `{"detail":"refused: mirror-token-1"}`)
 	_ = w.Close() // it is in memory
-	m := NewMask("mirror-token-1")
+	m := redact.NewMask("mirror-token-1")
 	unpacked, err := gzip.NewReader(m.File("requests.jsonl.gz", bytes.NewReader(packed.Bytes())))
 	if err != nil {
 		t.Fatal(err)

@@ -235,6 +235,9 @@ func (m *memoryAPI) Delete(_ context.Context, r kube.Resource, namespace, name s
 	m.writes = append(m.writes, "delete "+kindOf(r)+" "+namespace+"/"+name)
 	m.deletes[kindOf(r)+" "+namespace+"/"+name] = o
 	meta, _ := there["metadata"].(map[string]any)
+	if waits := slices.Equal(there.Finalizers(), []string{"foregroundDeletion"}); waits && !o.Foreground {
+		delete(meta, "finalizers")
+	}
 	if len(there.Finalizers()) > 0 || r == resNamespaces {
 		meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 		if r == resNamespaces && !m.holdNS {

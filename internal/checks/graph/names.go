@@ -103,6 +103,13 @@ func (s *Settings) Names() Names {
 	return n
 }
 
+// namespaceOfRun says whether a namespace is called as that of a run's graph.
+func namespaceOfRun(name string) bool {
+	short, ok := strings.CutPrefix(name, graphName+"-")
+	_, err := hex.DecodeString(short)
+	return ok && len(short) == 8 && err == nil
+}
+
 // Labels are those of everything that a run makes.
 func Labels(run, part string) map[string]string {
 	return map[string]string{LabelOwner: OwnerValue, LabelRun: run, LabelPart: part,

@@ -48,6 +48,7 @@ func Objects(s *Settings) []Step {
 	jobs := resourceOf("batch", "v1", "jobs")
 
 	add(!s.Namespaced, PartKept, core("namespaces"), validationManifest, "", "made where there is none, and kept: 'aicr clean --namespace-too' removes it")
+	add(true, PartKept, resLeases, leaseManifest, "", "reserves the node, so that no other run goes to it")
 	add(true, PartKept, core("configmaps"), keptManifest, "", "the run as far as it has got, so that it can be attached to")
 
 	add(!s.Namespaced, PartGraph, core("namespaces"), namespaceManifest, "", "everything that serves is in it, and goes with it")

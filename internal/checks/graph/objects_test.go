@@ -40,7 +40,7 @@ func someSettings(change ...func(*Settings)) *Settings {
 func variants() map[string]*Settings {
 	return map[string]*Settings{
 		"all": someSettings(func(s *Settings) {
-			s.Queue, s.Parent, s.Cache.Class, s.LoadOff, s.Images.PullSecret = true, "default-parent-queue", "fast", []string{"cpu-small", "cpu-busy"}, "pull"
+			s.Queue, s.Grove, s.Parent, s.Cache.Class, s.LoadOff, s.Images.PullSecret = true, true, "default-parent-queue", "fast", []string{"cpu-small", "cpu-busy"}, "pull"
 		}),
 		"plain": someSettings(func(s *Settings) {
 			s.Token, s.Cache, s.GPUs, s.Tolerations, s.Router = false, nil, ByDevicePlugin, nil, "kv"
@@ -59,7 +59,14 @@ func variants() map[string]*Settings {
 		"namespaced-aiperf": someSettings(namespacedRun, func(s *Settings) {
 			s.Engine, s.AIPerf = EngineAIPerf, &AIPerfLoad{Concurrency: 8, Requests: 1000, Warmup: 8, InputTokens: 64, OutputTokens: 32}
 		}),
-		"gateway": someSettings(func(s *Settings) { s.Gateway = true }),
+		"gateway":   someSettings(func(s *Settings) { s.Gateway = true }),
+		"resources": someSettings(func(s *Settings) { s.Resources = someResources() }),
+		"resources-v1alpha1": someSettings(func(s *Settings) {
+			s.Graph, s.GPUs, s.Resources = GraphAlpha, ByDevicePlugin, someResources()
+		}),
+		"resources-gateway": someSettings(func(s *Settings) {
+			s.Gateway, s.GPUs, s.Resources = true, ByDevicePlugin, someResources()
+		}),
 		"aiperf": someSettings(func(s *Settings) {
 			s.Engine, s.AIPerf = EngineAIPerf, &AIPerfLoad{Concurrency: 512, Requests: 4096, Warmup: 512, InputTokens: 128, OutputTokens: 128}
 		}),
@@ -72,6 +79,19 @@ func variants() map[string]*Settings {
 // namespacedRun makes settings those of a run in one namespace.
 func namespacedRun(s *Settings) {
 	s.Namespace, s.Namespaced, s.Prepared, s.KeptUID = "team-a", true, true, "uid-kept"
+}
+
+// someResources are asked for of every kind of pod, in each way to ask.
+func someResources() PodResources {
+	of := func(text string) spec.Resources {
+		r, wrong, _ := spec.ParseResources(text)
+		if wrong != "" {
+			panic(wrong)
+		}
+		return r
+	}
+	return PodResources{Worker: of("cpu=8,memory=64Gi,ephemeral-storage=10Gi"), Frontend: of("requests.cpu=2,limits.cpu=4,memory=8Gi"),
+		Jobs: of("limits.cpu=500m,memory=1Gi"), Load: of("limits.cpu=8,limits.memory=8Gi")}
 }
 
 func TestWhatARunMakes(t *testing.T) {

@@ -48,6 +48,7 @@ var (
 	withDRA     = Need{"where resource.k8s.io is served", func(s *Settings) bool { return s.DRA != "" }}
 	withClaims  = Need{"where GPUs are claimed through DRA", func(s *Settings) bool { return s.GPUs == ByClaim || s.GPUs == "" && s.DRA != "" }}
 	withKAI     = Need{"where KAI schedules", func(s *Settings) bool { return s.Queue }}
+	withGrove   = Need{"where Grove is served", func(s *Settings) bool { return s.Grove }}
 	withGateway = Need{"with gateway-epp", func(s *Settings) bool { return s.Gateway }}
 	forSnapshot = Need{"for a live snapshot", func(s *Settings) bool { return s.Live }}
 	withOwnLoad = Need{"unless AIPerf loads", func(s *Settings) bool { return s.Engine != EngineAIPerf }}
@@ -66,6 +67,8 @@ func Rights() []Right {
 		{"", "pods", verbs("list"), InCluster, "counts who holds GPUs; finds the exporters on the node; looks at its own", always},
 		{"resource.k8s.io", "resourceslices", verbs("list"), InCluster, "which GPUs DRA offers", withDRA},
 		{"resource.k8s.io", "resourceclaims", verbs("list"), InCluster, "who has claimed them; whether its own are given back", withDRA},
+		{"apps", "deployments", verbs("list"), InCluster, "whether Dynamo's operator is ready, before anything is made", always},
+		{"coordination.k8s.io", "leases", verbs("list"), InCluster, "which nodes other runs have reserved", always},
 		{"storage.k8s.io", "storageclasses", verbs("get", "list"), InCluster, "whether the cache can be had, before anything is made", withCache},
 		{"", "namespaces", verbs("create", "get", "list", "delete"), InCluster, "makes and deletes the run's own", always},
 		{"", "namespaces", verbs("patch"), InCluster, "marks that of the validations, which it made itself", unprepared},
@@ -80,11 +83,14 @@ func Rights() []Right {
 		{"batch", "jobs", verbs("create", "get", "list", "delete"), InRun, "what fetches the model; AIPerf", always},
 		{"resource.k8s.io", "resourceclaimtemplates", verbs("create", "get"), InRun, "a GPU each; it goes with its namespace", withClaims},
 		{"nvidia.com", "dynamographdeployments", verbs("create", "get", "list", "delete"), InRun, "the graph", always},
+		{"nvidia.com", "dynamocomponentdeployments", verbs("list"), InRun, "why the operator cannot make the graph", always},
+		{"grove.io", "podcliques", verbs("list"), InRun, "why Grove cannot make its pods", withGrove},
 		{"gateway.networking.k8s.io", "httproutes", verbs("create", "get", "list", "delete"), InRun, "the gateway's way to it", withGateway},
 		{"", "pods/log", verbs("get"), InRun, "why a start has failed", always},
 		{"", "events", verbs("list"), InRun, "why a pod does not start", always},
 
 		{"", "configmaps", verbs("create", "get", "list", "patch", "delete"), InValidation, "the run as it is kept, and its result", always},
+		{"coordination.k8s.io", "leases", verbs("create", "get", "list", "patch", "delete"), InValidation, "the reservation of the node", always},
 		{"batch", "jobs", verbs("create", "get", "list", "delete"), InValidation, "the load", always},
 		{"", "serviceaccounts", verbs("get"), InValidation, "whether an account is prepared for the load", always},
 		{"", "serviceaccounts", verbs("create", "list", "delete"), InValidation, "who the load is", unprepared},

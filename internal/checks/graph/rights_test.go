@@ -222,6 +222,10 @@ func walk(t *testing.T, s *Settings) *notedCluster {
 			_, err := Guard(ctx, c, GuardInput{Recipe: wantsAll(), Settings: &again, Offers: Offers{Graph: s.Graph, DRA: s.DRA, Gateway: true}})
 			must("guarding", err)
 		}
+		_, err = Reservations(ctx, c, s.Namespace, time.Now())
+		must("looking for reservations", err)
+		must("reserving", Reserve(ctx, c, s, time.Now, told))
+		must("renewing", renew(ctx, c, s, time.Minute, time.Now()))
 		kept := &Kept{Run: spec.Run{ID: s.Run}, Plan: somePlan(s), Settings: s}
 		must("beginning", kept.begin(ctx, c, time.Now(), told))
 		ready, err := Deploy(ctx, c, s, "secret", told)
@@ -407,7 +411,7 @@ func TestTheUserHasWhatTheLoadIsGiven(t *testing.T) {
 
 // A server is asked about each right once, and where it will be used.
 func TestRightsAreAskedAboutWhereTheyAreUsed(t *testing.T) {
-	s := someSettings(func(s *Settings) { s.Queue, s.Gateway, s.Live = true, true, true })
+	s := someSettings(func(s *Settings) { s.Queue, s.Gateway, s.Live, s.Grove = true, true, true, true })
 	asked := map[kube.Right]bool{}
 	for _, n := range needed(s) {
 		if asked[n.right] {
@@ -496,8 +500,8 @@ func rulesIn(t *testing.T, text []byte) (all []ruled) {
 func TestTheRolesGiveTheWholeTableAndNothingTwice(t *testing.T) {
 	golden(t, "roles.yaml", UserRoles("aicr-validation"))
 	golden(t, "roles-namespaced.yaml", NamespacedRoles("team-a"))
-	wholeTable(t, UserRoles("aicr-validation"), someSettings(func(s *Settings) { s.Queue, s.Gateway, s.Live, s.Prepared = true, true, true, true }))
-	wholeTable(t, NamespacedRoles("team-a"), someSettings(namespacedRun, func(s *Settings) { s.Gateway = true }))
+	wholeTable(t, UserRoles("aicr-validation"), someSettings(func(s *Settings) { s.Queue, s.Gateway, s.Live, s.Grove, s.Prepared = true, true, true, true, true }))
+	wholeTable(t, NamespacedRoles("team-a"), someSettings(namespacedRun, func(s *Settings) { s.Gateway, s.Grove = true, true }))
 }
 
 func wholeTable(t *testing.T, text []byte, s *Settings) {

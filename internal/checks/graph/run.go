@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"aicr/internal/judge"
 	"aicr/internal/kube"
 	"aicr/internal/spec"
 )
@@ -53,7 +54,14 @@ type Run struct {
 	// Begun is told once something is on the cluster: from here on it may be left there.
 	Begun func()
 
-	mu sync.Mutex // over what is kept
+	// Ledger says who holds which GPUs, where workers wait for some; nil: it is not asked.
+	Ledger Ledger
+
+	loadJob string     // the UID of the load's Job; "": it is not there yet
+	mu      sync.Mutex // over what is kept
+
+	reserved sync.Mutex // over the reservation of the node
+	released bool       // it is not renewed any more
 }
 
 // End is what became of a run.
@@ -89,8 +97,11 @@ func (r *Run) Go(ctx context.Context) (*End, error) {
 		if err := r.begin(ctx); err != nil {
 			return r.takeAway(ctx, &End{}, err)
 		}
-	} else if r.Begun != nil {
-		r.Begun()
+	} else {
+		if r.Begun != nil {
+			r.Begun()
+		}
+		r.reserve(ctx)
 	}
 	stop := r.stayAlive(ctx)
 	defer stop()
@@ -129,6 +140,7 @@ func (r *Run) stayAlive(ctx context.Context) (stop func()) {
 	over.Go(func() {
 		for pauseFor(ctx, beatEvery) == nil {
 			_ = r.Kept.beat(ctx, r.API, r.Now()) // a server that is away is told of by whoever waits for it
+			r.renew(ctx)
 		}
 	})
 	return func() { cancel(); over.Wait() }
@@ -138,7 +150,10 @@ func (r *Run) stayAlive(ctx context.Context) (stop func()) {
 func (r *Run) measure(ctx context.Context) (*End, error) {
 	s := r.Kept.Settings
 	if r.Kept.Stage == StageDeploy {
-		ready, err := Deploy(ctx, r.API, s, r.Secret, r.told())
+		ready, err := deploy(ctx, r.API, s, r.Secret, r.told(), r.Ledger)
+		if taken, ok := errors.AsType[*TakenError](err); ok {
+			return r.taken(ctx, taken)
+		}
 		if err != nil {
 			return &End{}, fmt.Errorf("deploying: %w", err)
 		}
@@ -172,6 +187,9 @@ func (r *Run) measure(ctx context.Context) (*End, error) {
 	}
 	if !started {
 		return r.neverServed(ctx, "the load's pod did not start")
+	}
+	if err := r.noteLoad(ctx); err != nil {
+		return &End{}, err
 	}
 	return r.follow(ctx)
 }
@@ -222,8 +240,13 @@ func (r *Run) follow(ctx context.Context) (*End, error) {
 	}
 	beside := r.besideStart(ctx)
 	out, err := FollowLoad(beside.ctx, r.API, r.Kept.Settings, r.told(), spool, beside.hear)
-	if failed := beside.end(); failed != nil && err != nil && ctx.Err() == nil {
-		if err := beside.look.tellFailure(failed); err != nil {
+	beside.end()
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case beside.removed != nil:
+		return r.removedUnderLoad(ctx, beside.removed)
+	case beside.failed != nil:
+		if err := beside.look.tellFailure(beside.failed); err != nil {
 			return &End{}, err
 		}
 		return r.neverServed(ctx, "what serves failed while its first answers were waited for")
@@ -309,7 +332,35 @@ func (r *Run) judge(ctx context.Context, end *End) (*End, error) {
 	if err != nil {
 		return end, fmt.Errorf("judging: %w", err)
 	}
-	if ctx.Err() == nil && neverAnswered(events) && r.Kept.Stage == StageLoad {
+	told, err := r.lookAfter(ctx, events)
+	if err == nil && told {
+		v, _, err = r.Book.Judge(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		return end, fmt.Errorf("judging: %w", err)
+	}
+	end.Verdict = v
+	return end, nil
+}
+
+// lookAfter looks at what is there after a load, or after none, and tells what the record
+// does not have: that it was deleted, why it never served, what became of its pods. It
+// reports whether anything was told.
+func (r *Run) lookAfter(ctx context.Context, events []spec.Event) (told bool, err error) {
+	if r.Kept.Stage != StageLoad && r.Kept.Stage != StageFailed {
+		return false, nil
+	}
+	over := time.Time{}
+	if Recorded(events) {
+		over = r.loadOver(events)
+	}
+	if told, err := r.tellRemoved(ctx, over); err != nil || told || r.wasRemoved() {
+		return told, err // what befell the pods was done to them
+	}
+	if r.Kept.Stage != StageLoad {
+		return false, nil
+	}
+	if ctx.Err() == nil && neverAnswered(events) {
 		// What serves is still there, and may say why it does not.
 		brief, cancel := context.WithTimeout(ctx, lookWithin)
 		found, err := LookAgain(brief, r.API, r.Kept.Settings, r.told())
@@ -317,23 +368,13 @@ func (r *Run) judge(ctx context.Context, end *End) (*End, error) {
 		if err != nil {
 			r.Told.Say("what serves could not be looked at again: " + err.Error())
 		}
-		if found {
-			if v, _, err = r.Book.Judge(ctx); err != nil {
-				return end, fmt.Errorf("judging: %w", err)
-			}
-		}
+		told = found
 	}
-	if r.Kept.Stage == StageLoad && Recorded(events) {
-		told, err := r.tellEnded(ctx, r.loadOver(events))
-		if err == nil && told {
-			v, _, err = r.Book.Judge(context.WithoutCancel(ctx))
-		}
-		if err != nil {
-			return end, fmt.Errorf("judging: %w", err)
-		}
+	if Recorded(events) {
+		ended, err := r.tellEnded(ctx, over)
+		return told || ended, err
 	}
-	end.Verdict = v
-	return end, nil
+	return told, nil
 }
 
 // hasLess says that the run was judged before, by more than is here: what happened may be
@@ -368,14 +409,18 @@ func (r *Run) close(ctx context.Context, end *End, err error) (*End, error) {
 	// A load that is left on the cluster goes on, or keeps its record: who attaches to it
 	// later gets that, and not what was known when somebody stopped looking.
 	goesOn := interrupted && (r.Kept.Settings.NoCleanup || end.Waits) && r.Kept.Stage == StageLoad
+	if end.Verdict != nil { // a copy of a load of another version may lack the other checks
+		end.Verdict = judge.Conclude(r.Kept.Plan, end.Verdict, 0)
+	}
 	if end.Verdict != nil && !goesOn {
 		r.Kept.Verdict = end.Verdict
 		if lost := r.stage(free, StageJudged); lost != nil && !kube.IsNotFound(lost) {
 			r.Told.Say("the verdict could not be kept on the cluster: " + lost.Error())
 		}
 	}
-	if end.Verdict == nil || end.Verdict.Verdict != spec.Pass {
-		r.diagnose(free, end.Verdict, interrupted)
+	// The other checks are not about what was made here.
+	if own := end.Verdict.Inference(); own == nil || own.Verdict != spec.Pass {
+		r.diagnose(free, own, interrupted)
 	}
 	if end.Verdict != nil && r.Judged != nil {
 		r.Judged(end)
@@ -385,7 +430,12 @@ func (r *Run) close(ctx context.Context, end *End, err error) (*End, error) {
 
 // takeAway removes what was made, unless it is to stay.
 func (r *Run) takeAway(ctx context.Context, end *End, err error) (*End, error) {
+	goesOn := end.Waits || r.Kept.Stage == StageLoad // the load may, and its node stays reserved for as long as it may take
+	r.release()
 	if r.Kept.Settings.NoCleanup || end.Waits {
+		if !goesOn {
+			Release(context.WithoutCancel(ctx), r.API, r.Kept.Settings)
+		}
 		end.Stays = r.Kept.Settings.NoCleanup
 		return end, settled(ctx, err)
 	}
@@ -465,7 +515,11 @@ func (r *Run) since() time.Duration {
 // stage notes how far the run is, on the cluster too.
 func (r *Run) stage(ctx context.Context, stage string) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.Kept.Stage = stage
-	return r.Kept.save(ctx, r.API, r.Now())
+	err := r.Kept.save(ctx, r.API, r.Now())
+	r.mu.Unlock()
+	if stage == StageLoad { // which the command may not live to see the end of
+		r.renew(ctx)
+	}
+	return err
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"aicr/internal/spec"
 )
 
 // besideStart looks at what serves while the load waits for its first answers: what was
 // ready may fail then, and nobody has to wait for the answers' time to be up. Once the
-// load is under way it is the measurement that tells.
+// load is under way it is the measurement that tells. Until the load's end it looks whether
+// what is loaded is there at all.
 type besideStart struct {
 	ctx  context.Context // ends when what serves has failed
 	hear func(LoadLine)
@@ -19,12 +22,16 @@ type besideStart struct {
 	stop     context.CancelCauseFunc
 	over     sync.WaitGroup
 	failed   *outcome
+	removed  *spec.Event // what somebody else has deleted under load
 }
 
 // besideEvery is how often it is looked.
 const besideEvery = 3 * time.Second
 
-var errServingFailed = errors.New("what serves has failed")
+var (
+	errServingFailed = errors.New("what serves has failed")
+	errRemoved       = errors.New("what is loaded was deleted")
+)
 
 func (r *Run) besideStart(ctx context.Context) *besideStart {
 	b := &besideStart{look: newWatcher(r.API, r.Kept.Settings, r.told())}
@@ -39,6 +46,11 @@ func (r *Run) besideStart(ctx context.Context) *besideStart {
 			r.Hear(l)
 		}
 	}
+	b.over.Go(func() {
+		if b.removed = r.watchRemoval(b.ctx); b.removed != nil {
+			b.stop(errRemoved)
+		}
+	})
 	began := time.Now()
 	b.over.Go(func() {
 		for pauseFor(looking, besideEvery) == nil {
@@ -56,10 +68,9 @@ func (r *Run) besideStart(ctx context.Context) *besideStart {
 	return b
 }
 
-// end stops looking, and gives what has failed; nil: nothing.
-func (b *besideStart) end() *outcome {
+// end stops looking. What was seen is told then.
+func (b *besideStart) end() {
 	b.underWay()
-	b.over.Wait()
 	b.stop(nil)
-	return b.failed
+	b.over.Wait()
 }

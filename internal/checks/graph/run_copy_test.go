@@ -56,9 +56,9 @@ func TestWorkersThatEndedCountWithoutTheRecordToo(t *testing.T) {
 		"one ended, and nobody knows when":     {by: ByMessage, pod: crash, want: spec.Inconclusive, words: "w-0 has ended, and when the load was over is not known"},
 		"none ended, whenever it was over":     {by: ByMessage, want: spec.Pass, words: "fast"},
 		"the server is away for a minute":      {by: ByConfigMap, pod: crash, over: time.Minute, away: time.Minute, want: spec.Fail, words: "ended during the run"},
-		"the server is away for an hour":       {by: ByConfigMap, pod: crash, over: time.Minute, away: time.Hour, want: spec.Inconclusive, words: "whether workers ended under load is not known"},
-		"pods may not be seen":                 {by: ByMessage, pod: crash, over: time.Minute, deny: true, want: spec.Inconclusive, words: "whether workers ended under load is not known"},
-		"nobody kept who the workers are":      {by: ByConfigMap, workers: []WorkerTarget{}, over: time.Minute, want: spec.Inconclusive, words: "which workers there were is not kept"},
+		"the server is away for an hour":       {by: ByConfigMap, pod: crash, over: time.Minute, away: time.Hour, want: spec.Inconclusive, words: "whether pods that serve ended under load is not known"},
+		"pods may not be seen":                 {by: ByMessage, pod: crash, over: time.Minute, deny: true, want: spec.Inconclusive, words: "whether pods that serve ended under load is not known"},
+		"nobody kept who the workers are":      {by: ByConfigMap, workers: []WorkerTarget{}, over: time.Minute, want: spec.Inconclusive, words: "which pods there were is not kept"},
 		"a verdict that was kept had its look": {by: ByKept, pod: crash, over: time.Minute, want: spec.Pass, words: "fast"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestAnEndIsKeptBesideManyEvents(t *testing.T) {
 	for i := range 2 * mostEvents {
 		k.add(spec.Event{Kind: spec.EventPod, Source: digits(i)})
 	}
-	for _, reason := range []string{spec.PodEnded, spec.PodsUnseen} {
+	for _, reason := range []string{spec.PodEnded, spec.PodReplaced, spec.PodsUnseen} {
 		if !k.add(spec.Event{Kind: spec.EventPod, Reason: reason}) {
 			t.Errorf("%s is let go by", reason)
 		}

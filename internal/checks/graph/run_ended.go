@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,47 +18,146 @@ import (
 // clocksDiffer is by how much the clock of a node may be ahead of ours.
 const clocksDiffer = 5 * time.Second
 
-// tellEnded tells which workers have ended since they were ready, and what the node says of
-// why. One that is back at once, or between two episodes, leaves no other trace: where it
-// cannot be seen, that is told. It reports whether anything was told.
+// tellEnded tells which pods that serve have ended since they were ready, or were replaced,
+// and what the node says of why; and what befell the node. One that is back at once, or
+// between two episodes, leaves no other trace: where it cannot be seen, that is told. It
+// reports whether anything was told.
 //
-// A run may be attached to hours after its load: what befell a worker since is no matter of
+// A run may be attached to hours after its load: what befell a pod since is no matter of
 // the load. Of several ends the node knows the last one's time alone, so that where this
-// is after the load, nothing is held against the worker. Of a pod that is gone nobody knows
-// when it went: who loaded it does. A zero loadOver is not known.
+// is after the load, nothing is held against the pod. A zero loadOver is not known.
 func (r *Run) tellEnded(ctx context.Context, loadOver time.Time) (told bool, err error) {
-	if r.Kept.Targets == nil {
-		return true, r.tellUnseen("which workers there were is not kept")
+	t := r.Kept.Targets
+	if t == nil {
+		return true, r.tellUnseen("which pods there were is not kept")
 	}
 	pods, err := r.podsNow(ctx)
 	if err != nil {
 		return true, r.tellUnseen(err.Error())
 	}
-	for _, w := range r.Kept.Targets.Workers {
-		for _, pod := range pods {
-			if pod.Name() != w.Pod {
-				continue
-			}
-			n, last := endsOf(pod)
-			n -= w.Restarts
-			switch {
-			case n <= 0:
-				continue
-			case loadOver.IsZero():
-				err = r.tellUnseen(w.Pod + " has ended, and when the load was over is not known")
-			case last.at.After(loadOver.Add(clocksDiffer)):
-				continue
-			default:
-				text := last.words(n)
-				r.Told.Say(w.Pod + ": " + text)
-				err = r.event(spec.Event{Kind: spec.EventPod, Source: w.Pod, Worker: w.Name, Reason: spec.PodEnded, Text: text, Count: int(n)})
-			}
-			if told = true; err != nil {
-				return told, err
-			}
+	var before []podWas
+	for _, w := range t.Workers {
+		before = append(before, podWas{w.Pod, w.UID, roleWorker, w.Name, w.Restarts})
+	}
+	for _, p := range t.Serving {
+		before = append(before, podWas{p.Pod, p.UID, p.Role, "", p.Restarts})
+	}
+	if len(t.Serving) == 0 && len(t.Made) > 0 {
+		return true, r.tellUnseen("no pod of a frontend or an endpoint picker was known before the load")
+	}
+	is := func(p kube.Object) bool {
+		return slices.ContainsFunc(before, func(was podWas) bool { return was.is(p) })
+	}
+	made := slices.DeleteFunc(slices.Clone(pods), is)
+	var all []spec.Event
+	for _, was := range before {
+		all = append(all, was.endIn(pods, made, loadOver)...)
+	}
+	all = append(all, r.nodeChanged(ctx)...)
+	for _, e := range all {
+		if e.Reason == spec.PodsUnseen {
+			err = r.tellUnseen(e.Text)
+		} else {
+			r.Told.Say(e.Source + ": " + cmp.Or(e.Text, e.Reason))
+			err = r.event(e)
+		}
+		if err != nil {
+			return true, err
 		}
 	}
-	return told, nil
+	return len(all) > 0, nil
+}
+
+// podWas is a pod that serves, as it was before the load.
+type podWas struct {
+	name, uid, role, worker string
+	restarts                int64
+}
+
+func (was podWas) is(p kube.Object) bool {
+	return p.Name() == was.name && (was.uid == "" || p.UID() == was.uid)
+}
+
+// endIn tells how a pod ended since it was ready; none: it did not, or after the load. Made
+// are the pods that are there now and were not before.
+func (was podWas) endIn(pods, made []kube.Object, loadOver time.Time) []spec.Event {
+	at := slices.IndexFunc(pods, was.is)
+	if at < 0 {
+		return was.replacedBy(made, loadOver)
+	}
+	pod := pods[at]
+	if stamp, err := time.Parse(time.RFC3339, pod.Text("metadata", "deletionTimestamp")); err == nil {
+		if since := deletedAt(pod, stamp); !loadOver.IsZero() && !since.After(loadOver) {
+			return was.event(spec.PodReplaced, "the pod ("+was.role+") is being deleted since "+since.UTC().Format(time.RFC3339), 0)
+		}
+	}
+	n, last := endsOf(pod)
+	switch n -= was.restarts; {
+	case n <= 0:
+		return nil
+	case loadOver.IsZero():
+		return unseenOf(was.name + " has ended, and when the load was over is not known")
+	case last.at.After(loadOver.Add(clocksDiffer)):
+		return nil
+	}
+	return was.event(spec.PodEnded, last.words(n), int(n))
+}
+
+// replacedBy tells what became of a pod that is not there any more. Nothing says when it
+// went but the first pod of its role that was made since. Of a worker without one the
+// load's own record tells.
+func (was podWas) replacedBy(made []kube.Object, loadOver time.Time) []spec.Event {
+	var first time.Time
+	by := ""
+	for _, p := range made {
+		at, err := time.Parse(time.RFC3339, p.Text("metadata", "creationTimestamp"))
+		if roleOf(p) == was.role && err == nil && (by == "" || at.Before(first)) {
+			first, by = at, p.Name()
+		}
+	}
+	switch {
+	case by == "" && was.worker != "":
+		return nil
+	case by == "":
+		return unseenOf("pod " + was.name + " (" + was.role + ") is gone, and nothing says since when")
+	case loadOver.IsZero():
+		return unseenOf(was.name + " was replaced by " + by + ", and when the load was over is not known")
+	case first.After(loadOver.Add(clocksDiffer)):
+		return nil
+	}
+	return was.event(spec.PodReplaced, fmt.Sprintf("the pod (%s) was deleted after it was ready; %s took its place at %s", was.role, by, first.UTC().Format(time.RFC3339)), 0)
+}
+
+func (was podWas) event(reason, text string, count int) []spec.Event {
+	return []spec.Event{{Kind: spec.EventPod, Source: was.name, Worker: was.worker, Reason: reason, Text: text, Count: count}}
+}
+
+func unseenOf(why string) []spec.Event {
+	return []spec.Event{{Reason: spec.PodsUnseen, Text: why}}
+}
+
+// nodeChanged tells what befell the node since before the load. What cannot be read of it
+// now decides nothing.
+func (r *Run) nodeChanged(ctx context.Context) []spec.Event {
+	was, name := r.Kept.Targets.NodeWas, r.Kept.Targets.Node
+	if was == nil || ctx.Err() != nil {
+		return nil
+	}
+	node, err := r.API.Read(ctx, resNodes, "", name)
+	e := spec.Event{Kind: spec.EventNode, Source: name}
+	switch {
+	case kube.IsNotFound(err):
+		e.Reason = spec.NodeDeleted
+	case err != nil:
+		return nil
+	case node.UID() != was.UID:
+		e.Reason = spec.NodeRegistered
+	case node.Bool("spec", "unschedulable") && !was.Cordoned:
+		e.Reason = spec.NodeCordoned
+	default:
+		return nil
+	}
+	return []spec.Event{e}
 }
 
 // podsNow are the pods of what serves. A server that is away is waited for as ever, since a
@@ -71,16 +171,19 @@ func (r *Run) podsNow(ctx context.Context) ([]kube.Object, error) {
 	return podsOfRun(brief, r.API, r.Kept.Settings)
 }
 
-// tellUnseen tells that it is not known whether workers have ended: a PASS takes that none
-// did.
+// tellUnseen tells that it is not known whether pods that serve have ended: a PASS takes
+// that none did.
 func (r *Run) tellUnseen(why string) error {
-	r.Told.Say("whether workers have ended under load could not be seen: " + why)
+	r.Told.Say("whether pods that serve have ended under load could not be seen: " + why)
 	return r.event(spec.Event{Kind: spec.EventPod, Source: r.Kept.Settings.Names().Namespace, Reason: spec.PodsUnseen, Text: why})
 }
 
-// amend holds what became of the workers against a verdict whose record is not here.
+// amend holds what became of the deployment against a verdict whose record is not here.
 func (r *Run) amend(ctx context.Context, end *End) error {
-	_, err := r.tellEnded(ctx, end.over)
+	told, err := r.tellRemoved(ctx, end.over)
+	if err == nil && !told && !r.wasRemoved() {
+		_, err = r.tellEnded(ctx, end.over)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	end.Verdict = judge.Amend(r.Kept.Plan, end.Verdict, r.Kept.Events...)

@@ -95,7 +95,118 @@ func TestEndsThatCannotBeSeenAreSaid(t *testing.T) {
 	k.Targets = &Targets{Workers: []WorkerTarget{{Name: "w-0", Pod: "w-0"}}}
 	r, book, h := newTestRun(m, k)
 	told, err := r.tellEnded(t.Context(), time.Now())
-	if !told || err != nil || len(book.events) != 1 || book.events[0].Reason != spec.PodsUnseen || !strings.Contains(strings.Join(h.said, "\n"), "whether workers have ended under load could not be seen") {
+	if !told || err != nil || len(book.events) != 1 || book.events[0].Reason != spec.PodsUnseen || !strings.Contains(strings.Join(h.said, "\n"), "whether pods that serve have ended under load could not be seen") {
 		t.Errorf("%v, %v, said %q", told, err, h.said)
+	}
+}
+
+// What is kept of the frontend is held against it as what is kept of workers: it is back
+// within seconds, and the episodes after it are well.
+func TestAFrontendThatEndsOrIsReplacedIsToldOf(t *testing.T) {
+	at := func(p kube.Object, after time.Duration, uid string) kube.Object {
+		meta := p["metadata"].(map[string]any)
+		meta["uid"], meta["creationTimestamp"] = uid, time.Now().Add(after).UTC().Format(time.RFC3339)
+		return p
+	}
+	front := func(name string, after time.Duration, uid string) kube.Object {
+		return at(memoryPod(name, "frontend", podReady), after, uid)
+	}
+	crashed := func() kube.Object {
+		p := restartedPod("f-0", 1, 30*time.Second, "OOMKilled", 137)
+		p["metadata"].(map[string]any)["labels"] = map[string]any{"nvidia.com/dynamo-component-type": "frontend"}
+		return at(p, -time.Minute, "f0")
+	}
+	going := func(after time.Duration) kube.Object {
+		p := front("f-0", -time.Minute, "f0")
+		p["metadata"].(map[string]any)["deletionTimestamp"] = time.Now().Add(after + 30*time.Second).UTC().Format(time.RFC3339)
+		p["metadata"].(map[string]any)["deletionGracePeriodSeconds"] = 30
+		return p
+	}
+	worker := func() kube.Object { return at(memoryPod("w-0", "worker", podReady), -time.Minute, "w0") }
+	ended := []spec.Event{{Kind: spec.EventStage, Stage: "start", T: 10}, {Kind: spec.EventStage, Stage: "episode", Episode: 1, T: 20}, {Kind: spec.EventStage, Stage: "end", T: 60}}
+	for name, c := range map[string]struct {
+		pods   func() []kube.Object
+		reason string
+		worker string
+		says   string
+	}{
+		"it is as it was":       {func() []kube.Object { return []kube.Object{front("f-0", -time.Minute, "f0"), worker()} }, "", "", ""},
+		"its container crashed": {func() []kube.Object { return []kube.Object{crashed(), worker()} }, spec.PodEnded, "", "exit code 137 (OOMKilled)"},
+		"its pod was deleted": {func() []kube.Object { return []kube.Object{front("f-1", 30*time.Second, "f1"), worker()} }, spec.PodReplaced, "",
+			"the pod (frontend) was deleted after it was ready; f-1 took its place at "},
+		"a pod of its name took its place": {func() []kube.Object { return []kube.Object{front("f-0", 30*time.Second, "f1"), worker()} }, spec.PodReplaced, "", "f-0 took its place"},
+		"it was deleted after the load":    {func() []kube.Object { return []kube.Object{front("f-1", time.Hour, "f1"), worker()} }, "", "", ""},
+		"it goes":                          {func() []kube.Object { return []kube.Object{going(30 * time.Second), worker()} }, spec.PodReplaced, "", "is being deleted since"},
+		"it goes since the load":           {func() []kube.Object { return []kube.Object{going(time.Hour), worker()} }, "", "", ""},
+		"it is gone, and none is there":    {func() []kube.Object { return []kube.Object{worker()} }, spec.PodsUnseen, "", "pod f-0 (frontend) is gone, and nothing says since when"},
+		"a worker was replaced": {func() []kube.Object {
+			return []kube.Object{front("f-0", -time.Minute, "f0"), at(memoryPod("w-9", "worker", podReady), 40*time.Second, "w9")}
+		}, spec.PodReplaced, "w-0", "w-9 took its place"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, k := newMemory(), keptRun()
+				k.Stage = StageLoad
+				k.Targets = &Targets{Workers: []WorkerTarget{{Name: "w-0", Pod: "w-0", UID: "w0"}}, Serving: []ServingPod{{Pod: "f-0", UID: "f0", Role: roleFrontend}}}
+				for _, p := range c.pods() {
+					m.put(resPods, p)
+				}
+				r, book, _ := newTestRun(m, k)
+				book.events = ended
+				if _, err := r.judge(t.Context(), &End{By: ByRecord}); err != nil {
+					t.Fatal(err)
+				}
+				told := book.events[len(ended):]
+				if c.reason == "" {
+					if len(told) > 0 {
+						t.Errorf("told %+v", told)
+					}
+					return
+				}
+				if len(told) != 1 || told[0].Reason != c.reason || told[0].Worker != c.worker || !strings.Contains(told[0].Text, c.says) {
+					t.Errorf("told %+v, want %s: %s", told, c.reason, c.says)
+				}
+			})
+		})
+	}
+}
+
+// A replica that serves all the time has not taken the place of one that went.
+func TestAnotherReplicaIsNoReplacement(t *testing.T) {
+	m, k := newMemory(), keptRun()
+	old := memoryPod("w-1", "worker", podReady)
+	old["metadata"].(map[string]any)["uid"], old["metadata"].(map[string]any)["creationTimestamp"] = "w1", time.Now().UTC().Format(time.RFC3339)
+	m.put(resPods, old)
+	k.Targets = &Targets{Workers: []WorkerTarget{{Name: "w-0", Pod: "w-0", UID: "w0"}, {Name: "w-1", Pod: "w-1", UID: "w1"}}}
+	r, book, _ := newTestRun(m, k)
+	if told, err := r.tellEnded(t.Context(), time.Now().Add(time.Minute)); told || err != nil {
+		t.Errorf("told %+v, %v", book.events, err)
+	}
+}
+
+// What befell the node is told, and decides nothing.
+func TestANodeThatChangesIsToldOf(t *testing.T) {
+	for want, node := range map[string]string{
+		"":                  `{"metadata":{"name":"gpu-0","uid":"n0"}}`,
+		spec.NodeCordoned:   `{"metadata":{"name":"gpu-0","uid":"n0"},"spec":{"unschedulable":true}}`,
+		spec.NodeRegistered: `{"metadata":{"name":"gpu-0","uid":"n1"}}`,
+		spec.NodeDeleted:    "",
+	} {
+		m, k := newMemory(), keptRun()
+		k.Targets = &Targets{Node: "gpu-0", NodeWas: &NodeWas{UID: "n0"}}
+		if node != "" {
+			m.put(resNodes, objectOf(t, node))
+		}
+		r, book, _ := newTestRun(m, k)
+		if _, err := r.tellEnded(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if len(book.events) == 1 && book.events[0].Kind == spec.EventNode && book.events[0].Source == "gpu-0" {
+			got = book.events[0].Reason
+		}
+		if got != want {
+			t.Errorf("told %+v, want %q", book.events, want)
+		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"aicr/internal/judge"
 	"aicr/internal/kube"
@@ -32,6 +34,9 @@ func (p patched) Patch(_ context.Context, r kube.Resource, namespace, name strin
 	if o == nil {
 		return nil, p.notFound(r, name)
 	}
+	if version := change.ResourceVersion(); version != "" && version != o.ResourceVersion() {
+		return nil, apierrors.NewConflict(schema.GroupResource{Group: r.Group, Resource: r.Name}, name, errors.New("it has changed"))
+	}
 	o = copied(o)
 	merge(o, copied(change))
 	p.writes = append(p.writes, "patch "+o.Text("kind")+" "+namespace+"/"+name)
@@ -46,7 +51,9 @@ func merge(into, change map[string]any) {
 			merge(there, below)
 			continue
 		}
-		into[k] = v
+		if into[k] = v; v == nil {
+			delete(into, k)
+		}
 	}
 }
 

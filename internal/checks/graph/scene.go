@@ -17,6 +17,9 @@ type Scene struct {
 	Events []kube.Object // likewise
 	Claims []kube.Object
 
+	Components []kube.Object // DynamoComponentDeployments of the graph, where it has any
+	Cliques    []kube.Object // PodCliques of the graph, where Grove makes its pods
+
 	Graph    kube.Object // nil, as those below: not there
 	Volume   kube.Object
 	Populate kube.Object
@@ -175,12 +178,15 @@ func imageOf(pod kube.Object, container string) string {
 }
 
 // sentence is a text of others as one line that is not too long. What is left out of it is
-// in its middle: errors begin with what was done, and end with why it failed.
+// its end, from a word on: one that is cut in its middle says something else.
 func sentence(text string, most int) string {
 	r := []rune(strings.Join(strings.Fields(text), " "))
 	if len(r) <= most {
 		return string(r)
 	}
-	head := most / 2
-	return string(r[:head]) + "…" + string(r[len(r)-(most-head-1):])
+	head := string(r[:most-1])
+	if at := strings.LastIndexByte(head, ' '); at > len(head)/2 {
+		head = head[:at]
+	}
+	return head + "…"
 }

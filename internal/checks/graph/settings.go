@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"aicr/internal/kube"
+	"aicr/internal/spec"
 )
 
 // Settings are all that a run on one node is made of, decided before anything is
@@ -22,6 +23,7 @@ type Settings struct {
 	Router  string `json:"router"`            // a word of spec.RouterModes
 	Gateway bool   `json:"gateway,omitempty"` // gateway-epp: the endpoint picker chooses, and Router does not matter
 	Queue   bool   `json:"queue,omitempty"`   // KAI schedules here and wants a queue
+	Grove   bool   `json:"grove,omitempty"`   // it is served: the graph's pods may be made by it
 	Parent  string `json:"parent,omitempty"`  // of that queue: Served has it
 	Token   bool   `json:"token,omitempty"`   // a Hugging Face token is put into a Secret
 	Live    bool   `json:"-"`                 // the run begins with a snapshot of the cluster
@@ -31,6 +33,8 @@ type Settings struct {
 	Cache  *Cache `json:"cache,omitempty"` // nil: the model is fetched by each worker
 	Engine string `json:"engine"`          // EngineOwn, EngineAIPerf
 
+	Held        []kube.Holder     `json:"held,omitempty"`        // of GPUs of the node, when it was chosen
+	Resources   PodResources      `json:"resources,omitzero"`    // that were asked for, of each kind of pod
 	Tolerations []kube.Toleration `json:"tolerations,omitempty"` // of what serves, and of the load
 	LoadOff     []string          `json:"loadOff,omitempty"`     // nodes that are too small or too busy for the load
 	AIPerf      *AIPerfLoad       `json:"aiperf,omitempty"`      // of EngineAIPerf
@@ -60,6 +64,14 @@ type Images struct {
 	Load           string `json:"load"`                     // this program
 	AIPerf         string `json:"aiperf,omitempty"`         // of the engine aiperf
 	PullSecret     string `json:"pullSecret,omitempty"`     // in the namespaces of the run; "": none
+}
+
+// PodResources are what is to be requested, and the limits, of the containers of a run.
+type PodResources struct {
+	Worker   spec.Resources `json:"worker,omitzero"`
+	Frontend spec.Resources `json:"frontend,omitzero"` // an endpoint picker and a sidecar too
+	Jobs     spec.Resources `json:"jobs,omitzero"`     // that fetch the model and try the load's image
+	Load     spec.Resources `json:"load,omitzero"`
 }
 
 // Cache is the volume that the model is kept in.

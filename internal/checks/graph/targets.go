@@ -19,11 +19,16 @@ type Targets struct {
 	Frontend string            `json:"frontend,omitempty"` // its metrics page; "": there is none, as behind a gateway
 
 	Workers []WorkerTarget `json:"workers"`
+	Serving []ServingPod   `json:"serving,omitempty"` // frontends and endpoint pickers
 	GPUs    []string       `json:"gpus,omitempty"`    // pages of DCGM exporters on the node
 	Nodes   []string       `json:"nodes,omitempty"`   // pages of node exporters on the node
 	Kubelet string         `json:"kubelet,omitempty"` // its /stats/summary
 	Node    string         `json:"node"`
+	NodeWas *NodeWas       `json:"nodeWas,omitempty"` // before the load; nil: it could not be read
 	Missing []string       `json:"missing,omitempty"` // what could not be found, and why
+
+	// Made are the UIDs of what is loaded: its namespace, the graph; by "Kind namespace/name".
+	Made map[string]string `json:"made,omitempty"`
 }
 
 // WorkerTarget is one worker's page.
@@ -33,7 +38,22 @@ type WorkerTarget struct {
 	URL  string `json:"url"`           // http://10.0.0.1:9090/metrics
 	GPU  string `json:"gpu,omitempty"` // its UUID; "": not known
 
-	Restarts int64 `json:"restarts,omitempty"` // of its containers before the load
+	UID      string `json:"uid,omitempty"`      // of that pod
+	Restarts int64  `json:"restarts,omitempty"` // of its containers before the load
+}
+
+// ServingPod is a pod through which requests go, and which is no worker.
+type ServingPod struct {
+	Pod      string `json:"pod"`
+	UID      string `json:"uid"`
+	Role     string `json:"role"`
+	Restarts int64  `json:"restarts,omitempty"` // of its containers before the load
+}
+
+// NodeWas is how the node was before the load.
+type NodeWas struct {
+	UID      string `json:"uid"`
+	Cordoned bool   `json:"cordoned,omitempty"`
 }
 
 // The ports, as published.
@@ -65,11 +85,15 @@ func FindTargets(ctx context.Context, api API, s *Settings) (*Targets, error) {
 	t.miss(missing)
 	for _, pod := range pods {
 		ip := pod.Text("status", "podIP")
+		if role := roleOf(pod); (role == roleFrontend || role == rolePicker) && !pod.Deleting() && holds(pod, "Ready") {
+			restarts, _ := endsOf(pod)
+			t.Serving = append(t.Serving, ServingPod{pod.Name(), pod.UID(), role, restarts})
+		}
 		if roleOf(pod) != roleWorker || pod.Deleting() || !holds(pod, "Ready") || ip == "" {
 			continue
 		}
 		restarts, _ := endsOf(pod)
-		t.Workers = append(t.Workers, WorkerTarget{Name: pod.Name(), Pod: pod.Name(), URL: pageAt(ip, workerPort), GPU: uuids[pod.Name()], Restarts: restarts})
+		t.Workers = append(t.Workers, WorkerTarget{Name: pod.Name(), Pod: pod.Name(), URL: pageAt(ip, workerPort), GPU: uuids[pod.Name()], UID: pod.UID(), Restarts: restarts})
 	}
 	if len(t.Workers) == 0 {
 		return nil, fmt.Errorf("no worker's pod is ready in namespace %s", n.Namespace)
@@ -79,9 +103,16 @@ func FindTargets(ctx context.Context, api API, s *Settings) (*Targets, error) {
 	t.miss(missing)
 	t.Nodes, missing = exporters(ctx, api, s.Node, "node exporter", nodeSelectors, exporterPort)
 	t.miss(missing)
-	t.Kubelet, missing = kubeletOf(ctx, api, s.Node)
-	t.miss(missing)
-	return t, nil
+	node, err := api.Read(ctx, resNodes, "", s.Node)
+	if err != nil {
+		t.miss("kubelet: " + err.Error())
+	} else {
+		t.NodeWas = &NodeWas{node.UID(), node.Bool("spec", "unschedulable")}
+		t.Kubelet, missing = kubeletOf(node)
+		t.miss(missing)
+	}
+	t.Made, err = madeOf(ctx, api, s)
+	return t, err
 }
 
 // entrance is where a run's graph answers: the part of its targets that its settings say.
@@ -142,11 +173,7 @@ func exporters(ctx context.Context, api API, node, what string, selectors []stri
 }
 
 // kubeletOf is where a node's kubelet tells of the node.
-func kubeletOf(ctx context.Context, api API, name string) (url, missing string) {
-	node, err := api.Read(ctx, resNodes, "", name)
-	if err != nil {
-		return "", "kubelet: " + err.Error()
-	}
+func kubeletOf(node kube.Object) (url, missing string) {
 	port := int64(kubeletPort)
 	if p, ok := node.Int("status", "daemonEndpoints", "kubeletEndpoint", "Port"); ok && p > 0 {
 		port = p
@@ -156,7 +183,7 @@ func kubeletOf(ctx context.Context, api API, name string) (url, missing string) 
 			return "https://" + net.JoinHostPort(a.Text("address"), strconv.FormatInt(port, 10)) + "/stats/summary", ""
 		}
 	}
-	return "", "kubelet: node " + name + " has no address of its own"
+	return "", "kubelet: node " + node.Name() + " has no address of its own"
 }
 
 // gpuOfPods are the GPUs that workers were given: the pod names its claim, that a device,

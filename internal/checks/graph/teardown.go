@@ -92,7 +92,7 @@ var (
 func kindOf(r kube.Resource) string {
 	kinds := map[string]string{"namespaces": "Namespace", "pods": "Pod", "configmaps": "ConfigMap", "events": "Event", "secrets": "Secret", "serviceaccounts": "ServiceAccount", "jobs": "Job",
 		"persistentvolumeclaims": "PersistentVolumeClaim", "roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding",
-		"queues": "Queue", "httproutes": "HTTPRoute", "dynamographdeployments": "DynamoGraphDeployment", "resourceclaims": "ResourceClaim", "resourceclaimtemplates": "ResourceClaimTemplate"}
+		"queues": "Queue", "leases": "Lease", "httproutes": "HTTPRoute", "dynamographdeployments": "DynamoGraphDeployment", "resourceclaims": "ResourceClaim", "resourceclaimtemplates": "ResourceClaimTemplate"}
 	if kind := kinds[r.Name]; kind != "" {
 		return kind
 	}
@@ -305,7 +305,7 @@ func (r *remover) inside(ctx context.Context, space kube.Object) {
 		stuck = !r.remove(ctx, res, o, true, graphGoneWithin) || stuck
 	}
 	for _, o := range r.some(ctx, resJobs, in) {
-		r.remove(ctx, resJobs, o, true, jobGoneWithin)
+		r.removeJob(ctx, o)
 	}
 	if stuck || r.dry {
 		return // nobody takes its pods away then but the namespace, or nobody at all
@@ -460,7 +460,7 @@ func (r *remover) queue(ctx context.Context) {
 func (r *remover) load(ctx context.Context, namespace string) {
 	if namespace != "" {
 		for _, o := range r.some(ctx, resJobs, namespace) {
-			r.remove(ctx, resJobs, o, true, jobGoneWithin)
+			r.removeJob(ctx, o)
 		}
 	}
 	if !r.prepared {
@@ -478,6 +478,13 @@ func (r *remover) load(ctx context.Context, namespace string) {
 			for _, o := range r.rights(ctx, res, namespace) {
 				r.remove(ctx, res, o, false, smallGoneWithin)
 			}
+		}
+	}
+	// Who was given the roles of an earlier release may not look for reservations, which
+	// expire by themselves.
+	if leases, err := r.api.List(ctx, resLeases, namespace, r.selector()); err == nil {
+		for _, o := range leases {
+			r.remove(ctx, resLeases, o, false, smallGoneWithin)
 		}
 	}
 	var kept kube.Object

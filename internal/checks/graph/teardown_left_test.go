@@ -127,7 +127,8 @@ func TestTeardownAsksForWhatIsTheRunsAlone(t *testing.T) {
 		asked := map[string]bool{}
 		Teardown(t.Context(), fenced{memoryAPI: m, may: []string{s.Namespace, NamesOf(s.Run).Namespace}, asked: func(selector string) { asked[selector] = true }}, s, Told{})
 		// All there is, where it is to be seen that a namespace is empty.
-		want := map[string]bool{"": true, LabelOwner + "=" + OwnerValue + "," + LabelRun + "=" + s.Run: true}
+		n, ofJob := NamesOf(s.Run), "batch.kubernetes.io/job-name="
+		want := map[string]bool{"": true, ofJob + n.Load: true, ofJob + n.Trial: true, ofJob + n.Populate: true, LabelOwner + "=" + OwnerValue + "," + LabelRun + "=" + s.Run: true}
 		if diff := cmp.Diff(want, asked); diff != "" {
 			t.Error(diff)
 		}

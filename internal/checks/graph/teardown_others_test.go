@@ -62,30 +62,30 @@ func TestADryRunOfCleanSaysWhatCleanDoes(t *testing.T) {
 		last  Removed // what goes last, as far as it is of interest
 		n     int     // how many
 	}{
-		"one run":           {func(m *memoryAPI) { whole(m, runSettings(first)) }, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 11},
-		"one that is named": {func(m *memoryAPI) { whole(m, runSettings(first)) }, first, Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 11},
-		"two runs":          {func(m *memoryAPI) { whole(m, runSettings(first)); whole(m, runSettings(second)) }, "", Removed{second, "ConfigMap", "aicr-validation", NamesOf(second).Kept}, 22},
-		"one of two":        {func(m *memoryAPI) { whole(m, runSettings(first)); whole(m, runSettings(second)) }, first, Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 11},
+		"one run":           {func(m *memoryAPI) { whole(m, runSettings(first)) }, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
+		"one that is named": {func(m *memoryAPI) { whole(m, runSettings(first)) }, first, Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
+		"two runs":          {func(m *memoryAPI) { whole(m, runSettings(first)); whole(m, runSettings(second)) }, "", Removed{second, "ConfigMap", "aicr-validation", NamesOf(second).Kept}, 23},
+		"one of two":        {func(m *memoryAPI) { whole(m, runSettings(first)); whole(m, runSettings(second)) }, first, Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
 		"two namespaces": {func(m *memoryAPI) {
 			whole(m, runSettings(first))
 			other := runSettings(second)
 			other.Namespace = "mine"
 			whole(m, other)
-		}, "", Removed{second, "ConfigMap", "mine", NamesOf(second).Kept}, 22},
+		}, "", Removed{second, "ConfigMap", "mine", NamesOf(second).Kept}, 24},
 		"somebody is in it": {func(m *memoryAPI) {
 			whole(m, runSettings(first))
 			m.put(resPods, kube.Object{"metadata": map[string]any{"name": "theirs", "namespace": "aicr-validation"}})
-		}, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 11},
+		}, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
 		"somebody else's namespace": {func(m *memoryAPI) {
 			whole(m, runSettings(first))
 			m.put(resNamespaces, kube.Object{"metadata": map[string]any{"name": "aicr-validation"}})
-		}, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 11},
+		}, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
 		"a pod that goes with a Job": {func(m *memoryAPI) {
 			s := runSettings(first)
 			whole(m, s)
 			podOf(m, s, m.objects[memoryKey(resJobs, s.Namespace, NamesOf(first).Load)].UID())
-		}, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 11},
-		"a pod that goes with none": {func(m *memoryAPI) { s := runSettings(first); whole(m, s); podOf(m, s, "gone") }, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 11},
+		}, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
+		"a pod that goes with none": {func(m *memoryAPI) { s := runSettings(first); whole(m, s); podOf(m, s, "gone") }, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
 		"the graph's alone":         {func(m *memoryAPI) { m.put(resNamespaces, namespaceManifest(runSettings(first))) }, "", Removed{first, "Namespace", "", NamesOf(first).Namespace}, 1},
 		"of no namespace alone":     {func(m *memoryAPI) { m.put(resClusterRoles, clusterRoleManifest(runSettings(first))) }, "", Removed{first, "ClusterRole", "", NamesOf(first).Load}, 1},
 		"an empty namespace":        {func(m *memoryAPI) { m.put(resNamespaces, validationManifest(memorySettings())) }, "", Removed{}, 0},

@@ -54,7 +54,7 @@ func TestTeardownRemovesAllOfARunInOrder(t *testing.T) {
 			"delete HTTPRoute " + n.Namespace + "/aicr-inference-perf", "delete Namespace /" + n.Namespace,
 			"delete Job aicr-validation/" + n.Load, "delete Job aicr-validation/" + n.Trial, "delete ClusterRoleBinding /" + n.Load, "delete ClusterRole /" + n.Load,
 			"delete RoleBinding aicr-validation/" + n.Load, "delete Role aicr-validation/" + n.Load, "delete ServiceAccount aicr-validation/" + n.Load,
-			"delete ConfigMap aicr-validation/" + n.Results, "delete ConfigMap aicr-validation/" + n.Kept}
+			"delete Lease aicr-validation/" + LeaseName(s.Node), "delete ConfigMap aicr-validation/" + n.Results, "delete ConfigMap aicr-validation/" + n.Kept}
 		if diff := cmp.Diff(want, m.writes); diff != "" {
 			t.Error(diff)
 		}

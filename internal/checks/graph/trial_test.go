@@ -44,7 +44,7 @@ func TestALoadThatCannotBeginIsKnownBeforeWhatServesIsReady(t *testing.T) {
 		"an image whose registry is away":   {waitingFor("ErrImagePull", "dial tcp: i/o timeout"), "Pending", "ErrImagePull: example.com/load:1.2.3: dial tcp: i/o timeout", 62 * time.Second},
 		"an image of another program":       {endedWith(128, "StartError", `exec: "aicr": executable file not found in $PATH`), "Failed", "NotTheLoad: example.com/load:1.2.3 was pulled, and ended with exit code 128: exec: \"aicr\": executable file not found in $PATH", 32 * time.Second},
 		"a program that fails without word": {endedWith(1, "", ""), "Failed", "NotTheLoad: example.com/load:1.2.3 was pulled, and ended with exit code 1: no words", 32 * time.Second},
-		"a container that cannot be made":   {waitingFor("CreateContainerConfigError", "image has non-numeric user"), "Pending", "Failed: CreateContainerConfigError: image has non-numeric user", 32 * time.Second},
+		"a container that cannot be made":   {waitingFor("CreateContainerConfigError", "image has non-numeric user"), "Pending", "ContainerNotMade: CreateContainerConfigError: image has non-numeric user", 32 * time.Second},
 		"an image that runs":                {endedWith(0, "Completed", ""), "Succeeded", "", 0},
 		"one that is being pulled":          {waitingFor("ContainerCreating", ""), "Pending", "", 0},
 		"a trial that was short of memory":  {endedWith(137, "OOMKilled", ""), "Failed", "", 0},

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"time"
 
 	"aicr/internal/kube"
-	"aicr/internal/observe"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -45,12 +46,13 @@ type watcher struct {
 	names Names
 	told  Told
 
-	trial *trial // nil: the load's image is not tried
-	seen  causeLedger
-	since map[string]time.Time // in which state each pod is, and since when
-	logs  map[logOf]keptLog
-	had   map[string]kube.Object // by kind, what was there
-	node  struct {
+	trial  *trial // nil: the load's image is not tried
+	ledger Ledger // nil: who holds GPUs is not asked
+	seen   causeLedger
+	since  map[string]time.Time // in which state each pod is, and since when
+	logs   map[logOf]keptLog
+	had    map[string]kube.Object // by kind, what was there
+	node   struct {
 		at time.Time
 		o  kube.Object
 	}
@@ -82,6 +84,9 @@ func (w *watcher) look(ctx context.Context) (*Scene, error) {
 	if s.Graph, err = w.maybe(ctx, resGraphs(w.s.Graph), w.names.Graph); err != nil {
 		return nil, err
 	}
+	if err := w.children(ctx, s); err != nil {
+		return nil, err
+	}
 	if w.s.Cache != nil {
 		if s.Volume, err = w.maybe(ctx, resVolumes, w.names.Volume); err != nil {
 			return nil, err
@@ -100,6 +105,42 @@ func (w *watcher) look(ctx context.Context) (*Scene, error) {
 	s.Node = w.node.o
 	w.readLogs(ctx, s)
 	return s, nil
+}
+
+// children are what Dynamo's operator makes the graph into. A cluster has one kind or the
+// other of them, and an older Dynamo may have neither: then the graph and its pods tell.
+func (w *watcher) children(ctx context.Context, s *Scene) (err error) {
+	if s.Graph == nil {
+		return nil
+	}
+	for _, version := range graphVersions {
+		s.Components, err = w.api.List(ctx, kube.Resource{Group: groupGraph, Version: version, Name: "dynamocomponentdeployments"}, w.names.Namespace, "")
+		if err == nil || !kube.IsNotFound(err) {
+			break
+		}
+	}
+	if err := unlessAbsent(err); err != nil {
+		return fmt.Errorf("looking at the graph's components: %w", err)
+	}
+	s.Components = ownOf(w.s, s.Components)
+	if !w.s.Grove {
+		return nil
+	}
+	s.Cliques, err = w.api.List(ctx, kube.Resource{Group: groupGrove, Version: "v1alpha1", Name: "podcliques"}, w.names.Namespace, "")
+	if err := unlessAbsent(err); err != nil {
+		return fmt.Errorf("looking at the graph's cliques: %w", err)
+	}
+	s.Cliques = ownOf(w.s, s.Cliques)
+	return nil
+}
+
+// unlessAbsent forgets that a kind is not served, or may not be listed: the guards ask for
+// the rights of those that are served.
+func unlessAbsent(err error) error {
+	if kube.IsNotFound(err) || kube.IsForbidden(err) || kube.WebhookOf(err) != "" {
+		return nil
+	}
+	return err
 }
 
 // maybe reads an object of the run's namespace; nil: it is not there.
@@ -171,6 +212,9 @@ func tailOf(ctx context.Context, api API, namespace string, of logOf, lines int)
 	}
 	if len(data) > mostLog { // the end says what happened
 		data = data[len(data)-mostLog:]
+		if i := bytes.IndexByte(data, '\n'); i >= 0 {
+			data = data[i+1:] // without its beginning, a line's secret is not known any more
+		}
 	}
 	text := strings.TrimRight(strings.ToValidUTF8(string(data), "\uFFFD"), "\n")
 	if text == "" {
@@ -178,7 +222,7 @@ func tailOf(ctx context.Context, api API, namespace string, of logOf, lines int)
 	}
 	var all []string
 	for line := range strings.SplitSeq(text, "\n") {
-		all = append(all, observe.Masked(strings.TrimRight(line, "\r")))
+		all = append(all, redact.Masked(strings.TrimRight(line, "\r")))
 	}
 	return all, nil
 }
@@ -293,12 +337,28 @@ func (w *watcher) lineOfPods(s *Scene, role string) string {
 		}
 	}
 	switch {
+	case first == "" && s.allReady(role):
+		return "its pods are Ready, and Dynamo's operator has not counted them yet"
 	case first == "":
 		return "no pod yet"
 	case others > 0:
 		return fmt.Sprintf("%s and %d more", first, others)
 	}
 	return first
+}
+
+// allReady says that there are pods of a role, and that all of them are ready.
+func (s *Scene) allReady(role string) bool {
+	n := 0
+	for _, pod := range s.Pods {
+		if roleOf(pod) == role && !pod.Deleting() {
+			n++
+			if !holds(pod, "Ready") {
+				return false
+			}
+		}
+	}
+	return n > 0
 }
 
 // roughly is a time as it is told while it passes: a line that changes every second says

@@ -401,3 +401,17 @@ func TestTheLineOfAGraphBeginsWithWhatItLacks(t *testing.T) {
 		}
 	}
 }
+
+// Where every pod is ready and the operator has not said so, it is the operator that is
+// waited for, and not a pod.
+func TestAnOperatorThatIsBehindIsWaitedFor(t *testing.T) {
+	w := newWatcher(newMemory(), memorySettings(), Told{})
+	s := &Scene{Settings: memorySettings(), Graph: graphObject("pending", 0, 2), Pods: []kube.Object{memoryPod("f-0", "frontend", podReady)}}
+	if got := w.lineOfGraph(s); got != "the frontend: its pods are Ready, and Dynamo's operator has not counted them yet" {
+		t.Error(got)
+	}
+	s.Pods = nil
+	if got := w.lineOfGraph(s); got != "the frontend: no pod yet" {
+		t.Error(got)
+	}
+}

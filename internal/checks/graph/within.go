@@ -45,6 +45,15 @@ func ofEvent(s *Settings, event kube.Object) bool {
 	return !s.Namespaced || n.names(event.Text("involvedObject", "name"))
 }
 
+// ownOf are those of some objects of the run's namespace that are the run's.
+func ownOf(s *Settings, all []kube.Object) []kube.Object {
+	if !s.Namespaced {
+		return all
+	}
+	n := s.Names()
+	return slices.DeleteFunc(all, func(o kube.Object) bool { return !n.names(o.Name()) })
+}
+
 // names says that an object of such a name is the run's: what is made of a graph has the
 // graph's name in it.
 func (n *Names) names(object string) bool { return strings.Contains(object, "-"+n.Short) }

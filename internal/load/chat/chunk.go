@@ -23,11 +23,13 @@ type Chunk struct {
 	Choice    bool   // it has a choice, though perhaps only a role
 	Content   bool   // text or a tool call that is not empty
 	Reasoning bool   // reasoning text that is not empty
+	Text      int    // bytes of text, in UTF-8: content, reasoning, refusals, what tools are called with
 	Finish    []byte // the finish reason, or nil
 	Failed    bool   // it is an error
 	Message   []byte // the error as JSON
 
-	HasUsage   bool
+	HasUsage   bool // the output tokens were counted, and the count can be read
+	Uncounted  bool // there is usage, and its count of output tokens cannot be read
 	HasCached  bool
 	Prompt     int64 // tokens
 	Completion int64
@@ -50,7 +52,7 @@ var (
 type Reader struct {
 	shape []byte // the last ordinary event without its text
 	text  int    // where in shape the text was
-	facts Chunk
+	facts Chunk  // what it says, but for the bytes of that text
 }
 
 // Parse is the package's Parse, several times cheaper for an event that is the
@@ -61,6 +63,7 @@ func (r *Reader) Parse(data []byte, c *Chunk) error {
 		string(data[r.text+n:]) == string(r.shape[r.text:]) &&
 		plain(data[r.text:r.text+n]) {
 		*c = r.facts
+		c.Text += n
 		return nil
 	}
 	p := parser{b: data}
@@ -70,6 +73,7 @@ func (r *Reader) Parse(data []byte, c *Chunk) error {
 		r.shape = append(append(r.shape, data[:p.textFrom]...), data[p.textEnd:]...)
 		r.text = p.textFrom
 		r.facts = *c
+		r.facts.Text -= p.textEnd - p.textFrom
 	}
 	return err
 }
@@ -141,10 +145,10 @@ const maxDepth = 64
 func (p *parser) top(key []byte, c *Chunk) error {
 	switch string(key) {
 	case "choices":
-		c.Choice, c.Content, c.Reasoning, c.Finish = false, false, false, nil
+		c.Choice, c.Content, c.Reasoning, c.Text, c.Finish = false, false, false, 0, nil
 		return p.array(func() error { return p.choice(c) })
 	case "usage":
-		c.HasUsage, c.HasCached = false, false
+		c.HasUsage, c.Uncounted, c.HasCached = false, false, false
 		c.Prompt, c.Completion, c.Cached, c.Thought = 0, 0, 0, 0
 		return p.usage(c)
 	case "error":
@@ -175,37 +179,37 @@ func (p *parser) choice(c *Chunk) error {
 		return p.skip()
 	}
 	c.Choice = true
-	var delta, text bool // of this choice: is there content, by either shape
-	var reasoning bool
+	var delta, text filling // of this choice: is there content, by either shape
+	var reasoning filling
 	var finish []byte
 	err := p.object(func(key []byte) error {
 		switch string(key) {
 		case "delta", "message":
-			delta, reasoning = false, false
+			delta, reasoning = filling{}, filling{}
 			return p.nested(func(key []byte) error {
 				switch string(key) {
 				case "content":
 					from := p.i + 1
-					filled, err := p.filled()
-					if filled && p.textEnd == 0 && p.b[from-1] == '"' {
+					f, err := p.filled()
+					if f.any && p.textEnd == 0 && p.b[from-1] == '"' {
 						p.textFrom, p.textEnd = from, p.i-1
 					}
-					delta = delta || filled
+					delta.add(f)
 					return err
-				case "refusal", "tool_calls":
-					filled, err := p.filled()
-					delta = delta || filled
+				case "refusal", "tool_calls", "function_call":
+					f, err := p.filled()
+					delta.add(f)
 					return err
 				case "reasoning_content", "reasoning":
-					filled, err := p.filled()
-					reasoning = reasoning || filled
+					f, err := p.filled()
+					reasoning.add(f)
 					return err
 				}
 				return p.skip()
 			})
 		case "text":
-			filled, err := p.filled()
-			text = filled
+			f, err := p.filled()
+			text = f
 			return err
 		case "finish_reason":
 			finish = nil
@@ -220,8 +224,9 @@ func (p *parser) choice(c *Chunk) error {
 		}
 		return p.skip()
 	})
-	c.Content = c.Content || delta || text
-	c.Reasoning = c.Reasoning || reasoning
+	c.Content = c.Content || delta.any || text.any
+	c.Reasoning = c.Reasoning || reasoning.any
+	c.Text += delta.bytes + text.bytes + reasoning.bytes
 	if finish != nil {
 		c.Finish = finish
 	}
@@ -232,14 +237,14 @@ func (p *parser) usage(c *Chunk) error {
 	if p.peek() != '{' {
 		return p.skip()
 	}
-	c.HasUsage = true
-	return p.object(func(key []byte) error {
+	err := p.object(func(key []byte) (err error) {
 		switch string(key) {
 		case "prompt_tokens":
-			_, err := p.count(&c.Prompt)
+			_, err = p.tokens(&c.Prompt)
 			return err
 		case "completion_tokens":
-			_, err := p.count(&c.Completion)
+			c.Completion = 0
+			c.HasUsage, err = p.tokens(&c.Completion)
 			return err
 		case "prompt_tokens_details":
 			c.HasCached, c.Cached = false, 0
@@ -247,7 +252,7 @@ func (p *parser) usage(c *Chunk) error {
 				if string(key) != "cached_tokens" {
 					return p.skip()
 				}
-				c.HasCached, err = p.count(&c.Cached)
+				c.HasCached, err = p.tokens(&c.Cached)
 				return err
 			})
 		case "completion_tokens_details":
@@ -256,12 +261,14 @@ func (p *parser) usage(c *Chunk) error {
 				if string(key) != "reasoning_tokens" {
 					return p.skip()
 				}
-				_, err := p.count(&c.Thought)
+				_, err := p.tokens(&c.Thought)
 				return err
 			})
 		}
 		return p.skip()
 	})
+	c.Uncounted = !c.HasUsage
+	return err
 }
 
 // worker reads Dynamo's worker_id: the decoding worker, or else the prefilling
@@ -413,19 +420,102 @@ func (p *parser) str() ([]byte, error) {
 	}
 }
 
-// filled skips a value and tells whether it is a string, array or object that
-// is not empty.
-func (p *parser) filled() (bool, error) {
+// filling is what a value that may have text in it has.
+type filling struct {
+	any   bool // it is a string, array or object that is not empty
+	bytes int  // of text
+}
+
+func (f *filling) add(more filling) {
+	f.any = f.any || more.any
+	f.bytes += more.bytes
+}
+
+// filled passes over a value and tells what is in it.
+func (p *parser) filled() (f filling, err error) {
 	switch p.peek() {
 	case '"':
 		s, err := p.str()
-		return len(s) > 0, err
+		return filling{len(s) > 0, textLen(s)}, err
 	case '[', '{':
 		from := p.i
-		err := p.skip()
-		return len(bytes.TrimSpace(p.b[from+1:max(from+1, p.i-1)])) > 0, err
+		f.bytes, err = p.texts()
+		f.any = len(bytes.TrimSpace(p.b[from+1:max(from+1, p.i-1)])) > 0
+		return f, err
 	}
-	return false, p.skip()
+	return filling{}, p.skip()
+}
+
+// texts passes over a value and sums up the texts in it: those of content parts, and
+// the name and arguments of a tool's call. What only labels a part is no text.
+func (p *parser) texts() (n int, err error) {
+	switch p.peek() {
+	case '"':
+		s, err := p.str()
+		return textLen(s), err
+	case '[':
+		err = p.array(func() error {
+			more, err := p.texts()
+			n += more
+			return err
+		})
+		return n, err
+	case '{':
+		err = p.object(func(key []byte) error {
+			switch string(key) {
+			case "type", "id", "role", "object":
+				return p.skip()
+			}
+			more, err := p.texts()
+			n += more
+			return err
+		})
+		return n, err
+	}
+	return 0, p.skip()
+}
+
+// textLen is how many bytes of UTF-8 the inside of a JSON string stands for.
+func textLen(s []byte) int {
+	n := len(s)
+	for {
+		at := bytes.IndexByte(s, '\\')
+		if at < 0 || at+1 >= len(s) {
+			return n
+		}
+		if s[at+1] != 'u' || at+6 > len(s) {
+			n-- // a backslash and a letter are one byte
+			s = s[at+2:]
+			continue
+		}
+		n -= 6 - hexLen(s[at+2:at+6])
+		s = s[at+6:]
+	}
+}
+
+// hexLen is how many bytes of UTF-8 a unit of UTF-16 makes, told by its four hexadecimal
+// digits. Each half of a surrogate pair makes two of the pair's four.
+func hexLen(digits []byte) int {
+	switch {
+	case digits[0] == '0' && digits[1] == '0' && digits[2] < '8':
+		return 1
+	case digits[0] == '0' && digits[1] < '8':
+		return 2
+	case (digits[0] == 'd' || digits[0] == 'D') && digits[1] >= '8':
+		return 2
+	}
+	return 3
+}
+
+// tokens reads a count of tokens. One that no signed number of 64 bits can hold is none.
+func (p *parser) tokens(n *int64) (bool, error) {
+	var v int64
+	ok, err := p.count(&v)
+	if !ok || v < 0 {
+		return false, err
+	}
+	*n = v
+	return true, err
 }
 
 // count reads a whole number that is not negative; bits beyond 63 are kept, as

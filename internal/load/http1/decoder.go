@@ -208,35 +208,40 @@ func (d *Decoder) beginChunk() {
 }
 
 func (d *Decoder) takeHead(b []byte, to Sink) ([]byte, error) {
-	var head, rest []byte
-	if len(d.head) == 0 {
-		end := headEnd(b)
-		if end < 0 {
-			return nil, d.carry(b)
-		}
-		head, rest = b[:end], b[end:]
-	} else {
-		// A blank line may straddle the two pieces: search from just before the seam.
-		seam := len(d.head)
-		if err := d.carry(b); err != nil {
-			return b, err
-		}
-		from := max(0, seam-3)
-		end := headEnd(d.head[from:])
-		if end < 0 {
-			return nil, nil
-		}
-		end += from
-		head, rest = d.head[:end], b[end-seam:]
-		d.head = d.head[:0]
+	end := d.headEnd(b)
+	own := b // of the head; what follows it in the same read is the body's
+	if end >= 0 {
+		own = b[:end]
 	}
-	return rest, d.parseHead(head, to)
+	if len(d.head)+len(own) > MaxHead {
+		return b, &SyntaxError{"head larger than 256 KiB"}
+	}
+	if end >= 0 && len(d.head) == 0 {
+		return b[end:], d.parseHead(own, to)
+	}
+	if err := d.carry(own); err != nil || end < 0 {
+		return nil, err
+	}
+	head := d.head
+	d.head = d.head[:0]
+	return b[end:], d.parseHead(head, to)
+}
+
+// headEnd finds where in b the head ends, of which d.head is what came before. The
+// blank line may straddle the two pieces.
+func (d *Decoder) headEnd(b []byte) int {
+	if n := len(d.head); n > 0 {
+		var seam [4]byte // the last two bytes before b, and its first two
+		before := copy(seam[:2], d.head[max(0, n-2):])
+		all := before + copy(seam[before:before+2], b)
+		if end := headEnd(seam[:all]); end > before {
+			return end - before
+		}
+	}
+	return headEnd(b)
 }
 
 func (d *Decoder) carry(b []byte) error {
-	if len(d.head)+len(b) > MaxHead {
-		return &SyntaxError{"head larger than 256 KiB"}
-	}
 	d.head = append(d.head, b...)
 	// What is not HTTP must not be waited for: a server of another protocol may
 	// never send a blank line.

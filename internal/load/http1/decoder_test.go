@@ -140,6 +140,38 @@ func TestBytesBehindTheAnswerAreNotTaken(t *testing.T) {
 	}
 }
 
+// Only the head's own bytes count against its limit: the body that came in the same read
+// does not, wherever the head was cut.
+func TestALargeReadBehindASplitHead(t *testing.T) {
+	head := "HTTP/1.1 200 OK\r\nContent-Length: 262144\r\n\r\n"
+	body := strings.Repeat("x", MaxHead)
+	for cut := 1; cut < len(head); cut++ {
+		a, d, used, err := decode(head[:cut], head[cut:]+body[:MaxHead-len(head)+cut], body[MaxHead-len(head)+cut:])
+		if err != nil || !d.Done() || len(a.body) != len(body) || used != len(head)+len(body) {
+			t.Fatalf("cut at %d: %d of %d bytes of the body, used %d, error %v", cut, len(a.body), len(body), used, err)
+		}
+	}
+	// A head that is itself too large is refused, in one piece or in many.
+	long := "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", MaxHead/6) + "\r\n"
+	for _, cut := range []int{0, 1, 100, MaxHead - 1, MaxHead, MaxHead + 1} {
+		var syntax *SyntaxError
+		if _, _, _, err := decode(long[:cut], long[cut:]); !errors.As(err, &syntax) || !strings.Contains(syntax.What, "256 KiB") {
+			t.Errorf("cut at %d: %v", cut, err)
+		}
+	}
+}
+
+// A head of exactly the limit is taken, wherever it is cut.
+func TestAHeadOfTheLimit(t *testing.T) {
+	lines := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: "
+	head := lines + strings.Repeat("y", MaxHead-len(lines)-4) + "\r\n\r\n"
+	for _, cut := range []int{1, len(lines), MaxHead / 2, MaxHead - 5, MaxHead - 4, MaxHead - 3, MaxHead - 2, MaxHead - 1} {
+		if _, d, _, err := decode(head[:cut], head[cut:]); err != nil || !d.Done() {
+			t.Errorf("cut at %d: done %t, %v", cut, d.Done(), err)
+		}
+	}
+}
+
 func TestFeedAllocatesNothingOnceWarm(t *testing.T) {
 	var d Decoder
 	head := []byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -112,7 +112,12 @@ func definitions() []definition {
 		counted("reasoning_token_count", reasoning),
 		counted("usage_prompt_tokens", usage(func(r *load.Record) int32 { return r.PromptTokens })),
 		counted("usage_completion_tokens", usage(func(r *load.Record) int32 { return r.CompletionTokens })),
-		counted("usage_total_tokens", usage(func(r *load.Record) int32 { return r.PromptTokens + r.CompletionTokens })),
+		counted("usage_total_tokens", func(r *load.Record, _ *Options) float64 {
+			if !r.Has(load.HasUsage) {
+				return math.NaN()
+			}
+			return float64(r.PromptTokens) + float64(r.CompletionTokens)
+		}),
 		counted("usage_reasoning_tokens", reasoning),
 		counted("usage_prompt_cache_read_tokens", func(r *load.Record, _ *Options) float64 {
 			if !r.Has(load.HasCached) {

@@ -14,10 +14,13 @@
 package workload
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
+	"strconv"
 )
 
 // A Workload is the request sequence of a run. It never changes once built, so
@@ -103,7 +106,8 @@ func (w *Workload) BodyLen(i int64) int {
 // any request.
 func (w *Workload) MaxBodyLen() int { return w.longest }
 
-// Asked is how many tokens request i asks to be read and to be written, the
+// Asked is how many tokens request i asks to be read and to be written, in all of its
+// choices together, the
 // chat template's included where the calibration knows it; 0 where it is
 // unknown, as the input of anything replayed is.
 func (w *Workload) Asked(i int64) (input, output int) {
@@ -165,5 +169,24 @@ func (w *Workload) freeze(input, output int) {
 	if n := len(w.slots); n > 0 {
 		start = w.slots[n-1].end
 	}
+	output = int(min(int64(output)*choices(w.arena[start:]), math.MaxInt32))
 	w.slots = append(w.slots, slot{start: start, end: len(w.arena), input: int32(input), output: int32(output)})
+}
+
+// choices is how many answers a body asks for: its member "n", or 1.
+func choices(body []byte) int64 {
+	if !bytes.HasPrefix(body, []byte("{")) || !bytes.Contains(body, []byte(`"n"`)) {
+		return 1
+	}
+	fields, err := object(body)
+	if err != nil {
+		return 1
+	}
+	n := int64(1)
+	for _, f := range fields {
+		if v, err := strconv.ParseInt(string(f.Value), 10, 32); f.Key == "n" && err == nil {
+			n = max(1, v)
+		}
+	}
+	return n
 }

@@ -27,7 +27,7 @@ func (p Palette) State(s spec.State) func(string) string {
 		return p.Green
 	case spec.Fail:
 		return p.Red
-	case spec.Inconclusive, spec.Invalid, spec.Skip, spec.NotJudged:
+	case spec.Inconclusive, spec.Invalid, spec.Skip, spec.NotJudged, spec.NotRun:
 	}
 	return p.Yellow
 }

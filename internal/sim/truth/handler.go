@@ -66,6 +66,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case actGoOn:
 			continue
 		case actEnd:
+			if extra := p.surplus(); extra != nil {
+				followWith(w, extra)
+			}
 			return
 		case actStall:
 			<-r.Context().Done()
@@ -115,6 +118,18 @@ func wait(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// followWith ends a chunked answer with something behind it, and then leaves the connection
+// to the client.
+func followWith(w http.ResponseWriter, extra []byte) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // HTTP/2 has no room for it
+	}
+	_, _ = conn.Write(append([]byte("0\r\n\r\n"), extra...))
+	_, _ = io.Copy(io.Discard, conn)
+	_ = conn.Close()
 }
 
 // sever breaks the connection, by RST where asked and where the connection

@@ -123,7 +123,7 @@ func (p *play) note(stamp time.Duration, st step) {
 	}
 	e.End = stamp
 	e.Outcome = Served
-	if e.Fault != "" && e.Fault != NoDone {
+	if e.Fault != "" && e.Fault != NoDone && e.Fault != Unsolicited {
 		e.Outcome = Failed
 	}
 }

@@ -3,6 +3,7 @@ package truth
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -119,7 +120,11 @@ func completion(s Script, l *ledger, e *Request, frozen []window, a asked, creat
 		}
 	case ZeroTokens:
 		p.tokens = 0
-	case NoDone: // only the end is different
+	case Endless:
+		if a.stream {
+			p.tokens = math.MaxInt
+		}
+	case NoDone, Unsolicited: // only the end is different
 	}
 	if !a.stream {
 		return p.unary(created)
@@ -329,6 +334,11 @@ func (p *play) appendContent(dst []byte, n int) []byte {
 	default:
 		dst = append(dst, `"choices":[{"index":0,"delta":{"content":"`...)
 	}
+	if p.script.OneLetter {
+		dst = append(dst, 'x')
+		p.sent += n
+		n = 0
+	}
 	for range n {
 		dst = appendToken(dst, p.sent)
 		p.sent++
@@ -369,7 +379,11 @@ func (p *play) appendUsage(dst []byte) []byte {
 	dst = append(dst, `,"total_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(p.asked.prompt+p.sent), 10)
 	dst = append(dst, `,"completion_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(p.sent), 10)
+	if count := p.script.UsageCount; count != "" {
+		dst = append(dst, count...)
+	} else {
+		dst = strconv.AppendInt(dst, int64(p.sent), 10)
+	}
 	if cached := p.script.CachedTokens; cached != 0 {
 		dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
 		dst = strconv.AppendInt(dst, int64(max(0, min(cached, p.asked.prompt))), 10)
@@ -381,6 +395,15 @@ func (p *play) appendUsage(dst []byte) []byte {
 		dst = append(dst, '}')
 	}
 	return append(dst, '}')
+}
+
+// surplus is what follows the answer on its connection, and no request asked for.
+func (p *play) surplus() []byte {
+	if p.fault.Kind != Unsolicited || !p.stream {
+		return nil
+	}
+	body := "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" w\"},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n"
+	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n%s", len(body), body)
 }
 
 func (p *play) finish() string {

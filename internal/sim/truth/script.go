@@ -32,7 +32,9 @@ type Script struct {
 	NoDone       bool // leave out [DONE]
 	CRLF         bool // lines of the event stream end in CRLF
 	Usage        Usage
-	CachedTokens int // told in usage, at most the prompt's tokens; 0 is not told, less is told as 0
+	UsageCount   string // JSON that stands where the output tokens are told; "" is their number
+	OneLetter    bool   // the whole answer comes in one event of one letter, and usage claims all of its tokens
+	CachedTokens int    // told in usage, at most the prompt's tokens; 0 is not told, less is told as 0
 
 	// Workers, when not 0, is how many workers take the requests in turn. The
 	// one that served is named when nvext.extra_fields asks for worker_id.
@@ -101,11 +103,15 @@ const (
 	ErrorData  Kind = "error-data"  // "data: {"error":…}" in mid-stream and then [DONE], as Dynamo does
 	ZeroTokens Kind = "zero-tokens" // 200 and a finish reason, but no content
 	Stall      Kind = "stall"       // never another byte; the connection stays open
+
+	Endless     Kind = "endless"     // tokens without an end
+	Unsolicited Kind = "unsolicited" // a second answer follows the first at once, which no request asked for
 )
 
 // Kinds lists every kind of fault.
 func Kinds() []Kind {
-	return []Kind{HTTP500, HTTP429, Empty500, HTML200, Reset, Cut, Truncated, NoDone, ErrorEvent, ErrorData, ZeroTokens, Stall}
+	return []Kind{HTTP500, HTTP429, Empty500, HTML200, Reset, Cut, Truncated, NoDone, ErrorEvent, ErrorData, ZeroTokens, Stall,
+		Endless, Unsolicited}
 }
 
 // Fault gives a kind of fault to a share of the requests: to exactly
@@ -176,6 +182,9 @@ func (s Script) withDefaults() Script {
 		s.TokensPerChunk = 1
 	}
 	s.HeadersFirst = s.HeadersFirst || s.Nagle
+	if s.OneLetter {
+		s.TokensPerChunk = math.MaxInt32
+	}
 	return s
 }
 
@@ -215,8 +224,15 @@ func (s Script) FirstAfter(index int64) time.Duration {
 // gap is the scripted time between the events before and after the token with
 // that number, counted from 0, when the later event carries n tokens.
 func (s Script) gap(index int64, token, n int) time.Duration {
+	if s.FaultAt(index).Kind == Endless {
+		return endlessGap
+	}
 	return time.Duration(n)*s.ITL + spread(s.ITLSpread, s.draw(drawITL, uint64(index), uint64(token)))
 }
+
+// endlessGap is the time between two events of an answer without an end: as little as
+// leaves the server time for something else.
+const endlessGap = 50 * time.Microsecond
 
 // WorkerAt is the id of the worker that serves the request with that index.
 // Ids are odd and above 2^53, so that a reader that makes floats of them is

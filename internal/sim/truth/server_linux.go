@@ -377,7 +377,7 @@ func (l *loop) step(c *conn) {
 			out = append(head, body...)
 		}
 		if p.stream && st.act == actEnd {
-			out = append(out, "0\r\n\r\n"...)
+			out = append(append(out, "0\r\n\r\n"...), p.surplus()...)
 		}
 		l.out = body[:0] // as large as it has grown
 		stamp := l.now()

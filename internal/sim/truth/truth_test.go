@@ -290,6 +290,17 @@ func TestFaults(t *testing.T) {
 			}
 		},
 	}
+	tests[truth.Endless] = func(t *testing.T, _ string, got seen) {
+		if n := strings.Count(got.body, `"content":" w`); n < 10*tokens || !errors.Is(got.err, context.Canceled) {
+			t.Errorf("%d events, %v", n, got.err)
+		}
+	}
+	tests[truth.Unsolicited] = func(t *testing.T, _ string, got seen) {
+		whole(t, got, 200)
+		if strings.Count(got.body, `"content":" w`) != tokens || !strings.HasSuffix(got.body, "data: [DONE]\n\n") {
+			t.Errorf("got %q", got.body)
+		}
+	}
 	for _, kind := range truth.Kinds() {
 		check, ok := tests[kind]
 		if !ok {
@@ -306,12 +317,18 @@ func TestFaults(t *testing.T) {
 				if kind == truth.Stall {
 					enough = func(body string) bool { return strings.Count(body, `"content":" w`) == tokens/2 }
 				}
+				if kind == truth.Endless {
+					enough = func(body string) bool { return strings.Count(body, `"content":" w`) >= 10*tokens }
+				}
 				again := func() seen {
 					return postUntil(t.Context(), c, url+"/v1/chat/completions", fmt.Sprintf(chat, tokens), enough)
 				}
 				check(t, name, again())
 				outcome := truth.Failed
-				if kind == truth.NoDone {
+				switch kind {
+				case truth.Endless:
+					outcome = truth.Left
+				case truth.NoDone, truth.Unsolicited:
 					outcome = truth.Served
 				}
 				// A stall ends when the server sees that the client is gone.

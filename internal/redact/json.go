@@ -1,0 +1,87 @@
+package redact
+
+import (
+	"io"
+	"unicode/utf8"
+)
+
+// JSON is a document of JSON in which what is unfit to be shown is escaped: it says the
+// same to who parses it, and nothing to a terminal that it is written to. What is not
+// ASCII stands in strings alone.
+func JSON(document []byte) []byte {
+	at := firstUnfit(document)
+	if at == len(document) {
+		return document
+	}
+	clean := append(make([]byte, 0, len(document)+16), document[:at]...)
+	for i := at; i < len(document); {
+		r, size := utf8.DecodeRune(document[i:])
+		if r < ' ' || !unfit(r) {
+			clean = append(clean, document[i:i+size]...)
+		} else {
+			clean = appendEscaped(clean, r)
+		}
+		i += size
+	}
+	return clean
+}
+
+// firstUnfit is where JSON has something to do. Controls of ASCII stand between the
+// parts of a document, and are escaped in its strings already.
+func firstUnfit(document []byte) int {
+	for i := 0; i < len(document); {
+		if b := document[i]; b < 0x7f {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(document[i:])
+		if unfit(r) {
+			return i
+		}
+		i += size
+	}
+	return len(document)
+}
+
+// appendEscaped writes a character as JSON's strings may have it.
+func appendEscaped(b []byte, r rune) []byte {
+	if r > 0xffff {
+		r -= 0x10000
+		return appendUnit(appendUnit(b, 0xd800+r>>10), 0xdc00+r&0x3ff)
+	}
+	return appendUnit(b, r)
+}
+
+func appendUnit(b []byte, unit rune) []byte {
+	const digits = "0123456789abcdef"
+	return append(b, '\\', 'u', digits[unit>>12&15], digits[unit>>8&15], digits[unit>>4&15], digits[unit&15])
+}
+
+// JSONWriter passes documents of JSON on as JSON does. A character may come in parts.
+func JSONWriter(w io.Writer) io.Writer { return &jsonWriter{w: w} }
+
+type jsonWriter struct {
+	w    io.Writer
+	part []byte // of a character whose rest has not come
+}
+
+func (j *jsonWriter) Write(p []byte) (int, error) {
+	text := p
+	if len(j.part) > 0 {
+		text = append(j.part, p...)
+	}
+	whole := len(text)
+	for back := 1; back <= min(utf8.UTFMax-1, len(text)); back++ {
+		if b := text[len(text)-back]; utf8.RuneStart(b) {
+			if !utf8.FullRune(text[len(text)-back:]) {
+				whole = len(text) - back
+			}
+			break
+		}
+	}
+	j.part = append([]byte(nil), text[whole:]...)
+	if _, err := j.w.Write(JSON(text[:whole])); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

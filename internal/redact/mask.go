@@ -1,0 +1,249 @@
+package redact
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"html"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Mask takes secrets that are known out of what others say, in every form in which they
+// may repeat them. A nil one hides nothing.
+type Mask struct {
+	forms []string // of the secrets, the longest first
+	hide  *strings.Replacer
+}
+
+// shortest is how long a secret has to be to be one. What is shorter is a word that
+// somebody put there because something wanted one, and would be found in the middle of
+// other words.
+const shortest = 6
+
+// NewMask hides secrets. Without one that is long enough it is nil.
+func NewMask(secrets ...string) *Mask {
+	found := map[string]bool{}
+	for _, secret := range secrets {
+		word := strings.TrimSpace(secret) // who reads it from a file or a variable does the same
+		if len(word) < shortest {
+			continue
+		}
+		for _, form := range formsOf(word) {
+			found[form] = true
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	m := &Mask{}
+	for form := range found {
+		m.forms = append(m.forms, form)
+	}
+	slices.SortFunc(m.forms, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	var pairs []string
+	for _, form := range m.forms {
+		pairs = append(pairs, form, Hidden)
+	}
+	m.hide = strings.NewReplacer(pairs...)
+	return m
+}
+
+// formsOf are the ways in which a word is written: as it is, in an address, in JSON (and
+// JSON in a string of JSON), in a message of Go, in HTML, and in base64.
+func formsOf(word string) []string {
+	forms := []string{word, url.QueryEscape(word), url.PathEscape(word), html.EscapeString(word)}
+	for _, escaped := range []string{url.QueryEscape(word), url.PathEscape(word)} {
+		forms = append(forms, smallEscapes(escaped))
+	}
+	for _, text := range []string{word, inJSON(word), plainJSON(word)} {
+		forms = append(forms, inJSON(text), plainJSON(text))
+	}
+	quoted := strconv.Quote(word)
+	ascii := strconv.QuoteToASCII(word)
+	forms = append(forms, quoted[1:len(quoted)-1], ascii[1:len(ascii)-1])
+	for _, e := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+		forms = append(forms, e.EncodeToString([]byte(word)))
+	}
+	return append(forms, withinBase64(word)...)
+}
+
+// inJSON is a string of JSON as encoding/json writes it, without its quotes.
+func inJSON(word string) string {
+	text, _ := json.Marshal(word) // a string can be written
+	return string(text[1 : len(text)-1])
+}
+
+// plainJSON is it where nothing is escaped for HTML's sake.
+func plainJSON(word string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(word) // a string can be written
+	text := strings.TrimSuffix(b.String(), "\n")
+	return text[1 : len(text)-1]
+}
+
+// smallEscapes writes %2F as %2f.
+func smallEscapes(escaped string) string {
+	b := []byte(escaped)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i+1:], bytes.ToLower(b[i+1:i+3]))
+		}
+	}
+	return string(b)
+}
+
+// withinBase64 is what shows of a word in the base64 of something longer, such as
+// user:password, by where in it the word begins. The characters at both ends depend on
+// what stands beside it.
+func withinBase64(word string) (forms []string) {
+	for before := range 3 {
+		text := base64.StdEncoding.EncodeToString(append(make([]byte, before), word...))
+		from, to := (before*8+5)/6, (before+len(word))*8/6
+		if inner := text[from:to]; len(inner) >= shortest {
+			forms = append(forms, inner, strings.NewReplacer("+", "-", "/", "_").Replace(inner))
+		}
+	}
+	return forms
+}
+
+// Text is a text without the secrets. One that was cut, and so ends with an ellipsis, has
+// no beginning of one there either.
+func (m *Mask) Text(text string) string {
+	if m == nil {
+		return text
+	}
+	text = m.hide.Replace(text)
+	if !strings.Contains(text, ellipsis) {
+		return text
+	}
+	var kept strings.Builder
+	for {
+		before, after, cut := strings.Cut(text, ellipsis)
+		if !cut {
+			return kept.String() + text
+		}
+		if n := m.begun([]byte(before)); n > 0 {
+			before = before[:len(before)-n] + Hidden
+		}
+		kept.WriteString(before + ellipsis)
+		text = after
+	}
+}
+
+// Foreign is what somebody else said, without the secrets and without what looks like
+// one. It is for a text that has not been cut.
+func (m *Mask) Foreign(text string) string { return Masked(m.Text(text)) }
+
+// File is the content of a file without the secrets. One that is packed is packed again.
+func (m *Mask) File(name string, from io.Reader) io.Reader {
+	switch {
+	case m == nil:
+		return from
+	case !strings.HasSuffix(name, ".gz"):
+		return m.Reader(from)
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(m.repack(w, from)) }()
+	return r
+}
+
+func (m *Mask) repack(w io.Writer, from io.Reader) error {
+	unpacked, err := gzip.NewReader(from)
+	if err != nil {
+		return err
+	}
+	packed := gzip.NewWriter(w)
+	if _, err := io.Copy(packed, m.Reader(unpacked)); err != nil {
+		return err
+	}
+	return packed.Close()
+}
+
+// Reader gives what it reads without the secrets, and at once: what could be the
+// beginning of one is all that it holds back.
+func (m *Mask) Reader(from io.Reader) io.Reader {
+	if m == nil {
+		return from
+	}
+	return &maskedReader{mask: m, from: from}
+}
+
+type maskedReader struct {
+	mask *Mask
+	from io.Reader
+	read []byte // and not given yet
+	free int    // so much of it can be given
+	err  error
+}
+
+func (r *maskedReader) Read(p []byte) (int, error) {
+	for r.free == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		var chunk [32 << 10]byte
+		n, err := r.from.Read(chunk[:])
+		r.read, r.err = []byte(r.mask.hide.Replace(string(append(r.read, chunk[:n]...)))), err
+		r.free = len(r.read) - r.mask.begun(r.read)
+		if err != nil && r.free < len(r.read) { // it was cut off where a secret may begin
+			r.read = append(r.read[:r.free], Hidden...)
+			r.free = len(r.read)
+		}
+	}
+	n := copy(p, r.read[:r.free])
+	r.read, r.free = r.read[n:], r.free-n
+	return n, nil
+}
+
+// Writer passes on what is written to it without the secrets. Close writes what could have
+// been the beginning of one, and closes nothing else.
+func (m *Mask) Writer(to io.Writer) io.WriteCloser { return &maskedWriter{mask: m, to: to} }
+
+type maskedWriter struct {
+	mask *Mask
+	to   io.Writer
+	held []byte
+}
+
+func (w *maskedWriter) Write(p []byte) (int, error) {
+	if w.mask == nil {
+		return w.to.Write(p)
+	}
+	text := []byte(w.mask.hide.Replace(string(append(w.held, p...))))
+	free := len(text) - w.mask.begun(text)
+	w.held = append([]byte(nil), text[free:]...)
+	if _, err := w.to.Write(text[:free]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (w *maskedWriter) Close() error {
+	_, err := w.to.Write(w.held)
+	w.held = nil
+	return err
+}
+
+// begun is how many bytes at the end could be the beginning of a secret.
+func (m *Mask) begun(text []byte) (longest int) {
+	for _, form := range m.forms {
+		for n := min(len(form)-1, len(text)); n > longest; n-- {
+			if bytes.HasSuffix(text, []byte(form[:n])) {
+				longest = n
+			}
+		}
+	}
+	return longest
+}

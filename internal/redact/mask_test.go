@@ -1,0 +1,169 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"html"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// odd is a secret that looks like none, and is written in another way in every place.
+const odd = "mirrorQxZv WkRt\"&/+<pLm"
+
+func TestASecretIsHiddenHoweverItIsWritten(t *testing.T) {
+	m := NewMask(odd + "\n")
+	inJSON, _ := json.Marshal(map[string]string{"a": odd})
+	twice, _ := json.Marshal(string(inJSON))
+	for name, written := range map[string]string{
+		"as it is": odd, "in a query": url.QueryEscape(odd), "in a path": url.PathEscape(odd), "in small escapes": strings.ToLower(url.QueryEscape(odd)[18:]),
+		"in JSON": string(inJSON), "in JSON in JSON": string(twice), "quoted": strconv.Quote(odd), "in HTML": html.EscapeString(odd),
+		"base64": base64.StdEncoding.EncodeToString([]byte(odd)), "base64 for URLs": base64.RawURLEncoding.EncodeToString([]byte(odd)),
+		"user and password":  base64.StdEncoding.EncodeToString([]byte("u:" + odd)),
+		"another user":       base64.StdEncoding.EncodeToString([]byte("us:" + odd)),
+		"a user of a domain": base64.StdEncoding.EncodeToString([]byte("use:" + odd + "\n")),
+	} {
+		got := m.Text("before " + written + " after")
+		if name == "in small escapes" { // its own beginning is missing
+			continue
+		}
+		if !strings.Contains(got, Hidden) || strings.Contains(got, "WkRt") || strings.Contains(got, "Y0") && strings.Contains(name, "base64") {
+			t.Errorf("%s: %s", name, got)
+		}
+		if !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") {
+			t.Errorf("%s: more is hidden: %s", name, got)
+		}
+	}
+	if got := m.Text(smallEscapes(url.QueryEscape(odd))); got != Hidden {
+		t.Errorf("in small escapes: %s", got)
+	}
+}
+
+// What was cut where a secret stood has its beginning at the cut.
+func TestABeginningAtACutIsHidden(t *testing.T) {
+	m := NewMask("sk-live-0123456789")
+	for text, want := range map[string]string{
+		"refused: sk-live-01…":             "refused: ***…",
+		"refused: s…":                      "refused: ***…",
+		"refused: sk-live-01… (cut here)":  "refused: ***… (cut here)",
+		"refused: other…":                  "refused: other…",
+		"a… b sk-live-0123456789 c sk-li…": "a… b *** c ***…",
+		"is it? s":                         "is it? s",
+	} {
+		if got := m.Text(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestNoSecretIsNoMask(t *testing.T) {
+	for _, none := range []string{"", "none", " \n", "EMPTY"} {
+		if m := NewMask(none); m != nil || m.Text("none EMPTY") != "none EMPTY" || m.File("a.gz", nil) != nil {
+			t.Errorf("%q is hidden", none)
+		}
+	}
+}
+
+func TestAStreamIsMaskedHoweverItComes(t *testing.T) {
+	const text = "signed in as " + odd + "\nmirrorQxZv is no more than its beginning\n" + odd + odd + "\n"
+	const want = "signed in as ***\nmirrorQxZv is no more than its beginning\n******\n"
+	m := NewMask(odd)
+	for name, from := range map[string]func(io.Reader) io.Reader{
+		"at once": func(r io.Reader) io.Reader { return r }, "a byte at a time": iotest.OneByteReader, "halves": iotest.HalfReader,
+	} {
+		if got, err := io.ReadAll(m.Reader(from(strings.NewReader(text)))); err != nil || string(got) != want {
+			t.Errorf("%s: %v\n%s", name, err, got)
+		}
+	}
+	broken := io.MultiReader(strings.NewReader("signed in as mirrorQx"), iotest.ErrReader(errors.New("broken")))
+	if got, err := io.ReadAll(m.Reader(broken)); string(got) != "signed in as ***" || err == nil {
+		t.Errorf("one that broke: %q, %v", got, err)
+	}
+}
+
+func TestWhatLooksLikeASecretIsMasked(t *testing.T) {
+	for text, want := range map[string]string{
+		"Authorization: Bearer sk-abcdef":                      "Authorization: Bearer ***",
+		`{"authorization": "Basic dXNlcjpwYXNz", "a": 1}`:      `{"authorization": "Basic ***", "a": 1}`,
+		"GET /v1/models?api_key=SECRET&model=m HTTP/1.1":       "GET /v1/models?api_key=***&model=m HTTP/1.1",
+		"https://h/x?X-Amz-Signature=abc&sig=d&v=1":            "https://h/x?X-Amz-Signature=***&sig=***&v=1",
+		"redirect to https%3A%2F%2Fh%3Fapi_key%3DSECRETVALUE ": "redirect to https%3A%2F%2Fh%3Fapi_key%3D*** ",
+		`{\"api_key\": \"SECRET\"}`:                            `{\"api_key\": \"***\"}`,
+		"x-api-key: abcdef":                                    "x-api-key: ***",
+		"Set-Cookie: session=abc; Path=/":                      "Set-Cookie: ***",
+		"http://user:pass@host/x":                              "http://***@host/x",
+		"downloading with hf_AbCdEf and AKIAABCDEFGH":          "downloading with hf_*** and AKIA***",
+		"eyJhbGciOi.eyJzdWIiOi.sig":                            "***",
+		"time to first token: 120 ms, 5 tokens/s, token count": "time to first token: *** ms, 5 tokens/s, token count", // rather too much than too little
+		"2 output tokens: 5 were asked for":                    "2 output tokens: 5 were asked for",
+		"give a key with --api-key-file or AICR_API_KEY":       "give a key with --api-key-file or AICR_API_KEY",
+	} {
+		if got := Masked(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+		if again := Masked(Masked(text)); again != Masked(text) {
+			t.Errorf("%q, masked again, is %q", text, again)
+		}
+	}
+	long := strings.Repeat("x", 50) + " api_key=SECRETSECRET"
+	if got := Excerpt(long, 66); strings.Contains(got, "SEC") || len(got) > 66 {
+		t.Errorf("it is cut first: %q", got)
+	}
+}
+
+func TestAnAddressIsShownWithoutWhatIsSecret(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://h:8000/v1":                "http://h:8000/v1",
+		"http://h:8000/v1?api_key=SECRET": "http://h:8000/v1?…",
+		"h:8000?api_key=SECRET":           "h:8000?…",
+		"https://user:pa@ss@h/x#SECRET":   "https://***@h/x#…",
+		"user:pass@h:8000":                "***@h:8000",
+		"https://h/proxy/sk-abcdef/v1":    "https://h/proxy/sk-***/v1",
+		"http://h/%zz?SECRET":             "http://h/%zz?…",
+		"":                                "",
+	} {
+		if got := URL(address); got != want {
+			t.Errorf("%q becomes %q, want %q", address, got, want)
+		}
+	}
+	m := NewMask(InURL("http://user:passw%40rd@h/v1?api_key=SECRET%2FVALUE&model=llama-3-8b")...)
+	for text, want := range map[string]string{
+		"api SECRET/VALUE":        "api ***",
+		"api SECRET%2FVALUE":      "api ***",
+		"passw@rd":                Hidden,
+		"the model is llama-3-8b": "the model is llama-3-8b",
+	} {
+		if got := m.Text(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+func FuzzMask(f *testing.F) {
+	f.Add(odd, "before ", " after")
+	f.Add("0123456", "\"", "…")
+	f.Fuzz(func(t *testing.T, secret, before, after string) {
+		m := NewMask(secret)
+		word := strings.TrimSpace(secret)
+		if m == nil || strings.Contains(Hidden+before+Hidden+after, word) {
+			return
+		}
+		for _, form := range []string{word, url.QueryEscape(word), strconv.Quote(word), base64.StdEncoding.EncodeToString([]byte(word))} {
+			text := before + form + after
+			got, err := io.ReadAll(m.Reader(iotest.OneByteReader(strings.NewReader(text))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, kept := range []string{m.Text(text), string(got)} {
+				if strings.Contains(kept, word) && !strings.Contains(strings.ReplaceAll(text, form, Hidden), word) {
+					t.Errorf("%q is left in %q", word, kept)
+				}
+			}
+		}
+	})
+}
