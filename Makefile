@@ -45,7 +45,9 @@ FUZZ := \
 	internal/checks/graph:FuzzArchive \
 	internal/checks/graph:FuzzChooseWords \
 	internal/checks/graph:FuzzKept \
+	internal/checks/graph:FuzzKeptRun \
 	internal/checks/graph:FuzzLoadMessage \
+	internal/checks/graph:FuzzNames \
 	internal/sim/serve:FuzzRequestBody \
 	internal/observe:FuzzPage \
 	internal/observe:FuzzKubelet \

@@ -69,9 +69,15 @@ not be kept; 130 interrupted.`,
 
 // validate is the command from its options to its exit code.
 func (a *app) validate(ctx context.Context, o *validateOptions) error {
+	o.on.settle()
 	switch {
+	case o.on.rbac && o.on.checkNamespaced(a) != nil:
+		return o.on.checkNamespaced(a)
 	case o.on.rbac && !namespaceName(o.on.namespace):
 		return badNamespace(o.on.namespace)
+	case o.on.rbac && o.on.namespaced != "":
+		_, err := a.env.Stdout.Write(graph.NamespacedRoles(o.on.namespaced))
+		return err
 	case o.on.rbac:
 		_, err := a.env.Stdout.Write(graph.UserRoles(o.on.namespace))
 		return err
@@ -114,6 +120,7 @@ type validateJob struct {
 	// Of a run on a cluster.
 	cluster *kube.Cluster
 	nodes   []kube.GPUNode
+	unseen  kube.Unseen // of the nodes, and of who holds their GPUs
 	offers  graph.Offers
 	choice  *graph.Choice
 	fleetOf string          // the node that the plan is for

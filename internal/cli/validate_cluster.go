@@ -25,6 +25,7 @@ import (
 type clusterOptions struct {
 	cluster     clusterFlags
 	namespace   string
+	namespaced  string // the one namespace that all of the run is in; "": the graph has one of its own
 	node        string
 	nodes       nodeCount
 	selector    []string
@@ -42,6 +43,7 @@ type clusterOptions struct {
 func (o *clusterOptions) define(f *pflag.FlagSet) {
 	o.cluster.define(f)
 	f.StringVar(&o.namespace, "namespace", defaultNamespace, "`NAME` of the namespace for the load's Job and for what is kept of the run; the graph has one of its own")
+	f.StringVar(&o.namespaced, "namespaced", "", "`NAME` of the one namespace that all of the run is made in, with rights in it alone: see --rbac")
 	f.StringVar(&o.node, "node", "", "`NAME` of the node to deploy on (default: the one with the most free GPUs)")
 	f.Var(&o.nodes, "nodes", "`all|N` nodes, one after the other; what they show is compared")
 	f.StringArrayVar(&o.selector, "node-selector", nil, "only nodes with these `LABELS`: key=value, key!=value, key or !key, with commas; may be given again")
@@ -51,7 +53,7 @@ func (o *clusterOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&o.engine, "engine", graph.EngineOwn, "`WORD`: who loads: aicr, or aiperf")
 	f.StringVar(&o.image, "image", "", "`REF` of this program's image, for the load's Job (default: that of this release)")
 	f.StringVar(&o.pullSecret, "image-pull-secret", "", "`NAME` of the Secret that images are pulled with; it has to be in the namespaces of the run, and is not copied")
-	f.BoolVar(&o.rbac, "rbac", false, "print the roles that a run needs, and ask no cluster")
+	f.BoolVar(&o.rbac, "rbac", false, "print the roles that a run needs, with --namespaced those of a run in one namespace, and ask no cluster")
 }
 
 // nodeCount is a number of nodes, or all of them. What it is not is told with everything
@@ -72,7 +74,7 @@ func (n *nodeCount) Type() string { return "int|all" }
 const defaultNamespace = "aicr-validation"
 
 // onlyCluster are the flags that mean nothing where nothing is deployed.
-var onlyCluster = []string{"namespace", "node", "nodes", "node-selector", "toleration", "no-cleanup", "engine", "image", "image-pull-secret"}
+var onlyCluster = []string{"namespace", "namespaced", "node", "nodes", "node-selector", "toleration", "no-cleanup", "engine", "image", "image-pull-secret"}
 
 // onCluster says whether what is validated is deployed on a cluster.
 func (o *validateOptions) onCluster() bool { return o.url == "" && o.sim == "" && !o.noCluster }
@@ -91,7 +93,7 @@ func (o *validateOptions) checkCluster(a *app) (wrong []error) {
 		return wrong
 	}
 	for _, flag := range onlyURL {
-		if a.settings.of(flag).Source == FromFlag && flag != "model" {
+		if a.settings.of(flag).Source == FromFlag && flag != "model" && !(flag == "workers" && c.namespaced != "") {
 			bad("leave it out: what is deployed is found", "--%s is for --url, not for a cluster", flag)
 		}
 	}
@@ -104,16 +106,49 @@ func (o *validateOptions) checkCluster(a *app) (wrong []error) {
 	if !namespaceName(c.namespace) {
 		wrong = append(wrong, badNamespace(c.namespace))
 	}
-	if _, err := recipes.Resolve(c.image, recipes.Rules{}); c.image != "" && err != nil {
-		bad("write it as registry.example.com/team/aicr:9.9.9, or with @sha256: and its digest", "--image: %w", err)
+	if err := c.checkNamespaced(a); err != nil {
+		wrong = append(wrong, err)
 	}
-	if c.pullSecret != "" && !objectName(c.pullSecret) {
-		bad("lower-case letters, digits, dashes and dots, 253 at most", "--image-pull-secret: %q is no name of a Secret", c.pullSecret)
+	if c.namespaced != "" && c.nodes != "" {
+		bad("name one with --node", "--nodes is for a run that may read every node, and --namespaced is given")
 	}
+	wrong = append(wrong, c.checkImages()...)
 	if c.nodes != "" && len(o.reports.wanted) > 0 {
 		bad("make them afterwards, of each node's folder: 'aicr report FLEET/NODE --report …'; -o json has the fleet", "--nodes comes to one verdict of several runs, and --report tells one run")
 	}
 	return append(wrong, c.readWish()...)
+}
+
+// settle has everything be in the one namespace of --namespaced.
+func (c *clusterOptions) settle() {
+	if c.namespaced != "" {
+		c.namespace = c.namespaced
+	}
+}
+
+// checkNamespaced finds what is wrong with --namespaced.
+func (c *clusterOptions) checkNamespaced(a *app) error {
+	switch {
+	case a.settings.of("namespaced").Source != FromFlag:
+		return nil
+	case !namespaceName(c.namespaced) || len(c.namespaced) > graph.MostNamespace:
+		return misuse(fmt.Sprintf("lower-case letters, digits and dashes, %d at most: Dynamo's operator makes a label of it and the graph's name", graph.MostNamespace),
+			"--namespaced: %q is no name of a namespace", c.namespaced)
+	case a.settings.of("namespace").Source == FromFlag:
+		return misuse("leave --namespace out", "--namespace and --namespaced are both given")
+	}
+	return nil
+}
+
+// checkImages finds what is wrong with the flags of images.
+func (c *clusterOptions) checkImages() (wrong []error) {
+	if _, err := recipes.Resolve(c.image, recipes.Rules{}); c.image != "" && err != nil {
+		wrong = append(wrong, misuse("write it as registry.example.com/team/aicr:9.9.9, or with @sha256: and its digest", "--image: %w", err))
+	}
+	if c.pullSecret != "" && !objectName(c.pullSecret) {
+		wrong = append(wrong, misuse("lower-case letters, digits, dashes and dots, 253 at most", "--image-pull-secret: %q is no name of a Secret", c.pullSecret))
+	}
+	return wrong
 }
 
 // checkEngine says whether the profile, which the recipe may have set, can be judged by
@@ -186,14 +221,21 @@ func (j *validateJob) prepareCluster(ctx context.Context, recipe *recipeFile) er
 	o := j.options
 	var err error
 	j.cluster, j.offers = j.papers.cluster, j.papers.offers
-	if j.nodes, err = j.gpus(ctx); err != nil {
-		return err
-	}
-	j.papers.options.Live = j.liveFacts()
 	wish := o.on.wish
 	wish.Policy, wish.KAI = recipe.GPUPolicy, j.offers.KAI
-	choice, refused := graph.Choose(j.nodes, wish)
-	j.choice = choice
+	var refused error
+	if o.on.namespaced != "" {
+		if refused, err = j.chooseSeen(ctx, wish); err != nil {
+			return o.on.cluster.unasked(j.cluster, fmt.Errorf("asking who holds which GPUs: %w", err))
+		}
+	} else {
+		if j.nodes, err = j.gpus(ctx); err != nil {
+			return err
+		}
+		j.papers.options.Live = j.liveFacts()
+		j.choice, refused = graph.Choose(j.nodes, wish)
+	}
+	choice := j.choice
 	j.fleet, j.fleetOf = roomOf(j.nodes, choice)
 	if err := j.makePlan(ctx, recipe); err != nil {
 		return errors.Join(worded(refused), err)
@@ -263,11 +305,18 @@ func (p *papers) meetCluster(ctx context.Context, a *app, o *validateOptions) er
 	if !checks.Asked(p.recipe.Recipe, p.options, spec.InferencePerf) {
 		return nil // nothing is made
 	}
-	s := &graph.Settings{Run: dryRunID, Namespace: o.on.namespace, DRA: p.offers.DRA, Queue: p.offers.Queue, Grove: p.offers.Grove, Engine: o.on.engine, Live: p.snapshot == nil}
+	if p.prepared, err = graph.IsPrepared(ctx, p.cluster, o.on.namespace); err != nil {
+		return o.on.cluster.unasked(p.cluster, fmt.Errorf("asking whether an account is prepared for the load: %w", err))
+	}
+	s := &graph.Settings{Run: dryRunID, Namespace: o.on.namespace, Namespaced: o.on.namespaced != "", Prepared: p.prepared,
+		DRA: p.offers.DRA, Queue: p.offers.Queue, Grove: p.offers.Grove, Engine: o.on.engine, Live: p.snapshot == nil}
 	p.uses(s)
 	refused, err := graph.AskRights(ctx, p.cluster, p.recipe.Recipe, s)
 	if err != nil {
 		return o.on.cluster.unasked(p.cluster, fmt.Errorf("asking what you may do: %w", err))
+	}
+	if s.Namespaced && !p.prepared && len(refused) == 0 && s.Engine != graph.EngineAIPerf {
+		return unmeasured("'aicr validate --rbac --namespaced "+s.Namespace+"' prints it with its roles, for an administrator to apply", "%w", &graph.NoAccountError{Namespace: s.Namespace})
 	}
 	return refusals(refused)
 }
@@ -327,7 +376,7 @@ func (j *validateJob) representative() graph.Chosen {
 
 // guard has everything looked at that can be known to be wrong, and says all of it.
 func (j *validateJob) guard(ctx context.Context, s *graph.Settings) ([]graph.Refusal, error) {
-	in := graph.GuardInput{Recipe: j.papers.recipe.Recipe, Settings: s, Offers: j.offers, Skew: j.papers.options.Skew, Asked: true}
+	in := graph.GuardInput{Recipe: j.papers.recipe.Recipe, Settings: s, Offers: j.offers, Skew: j.papers.options.Skew, Asked: true, Unseen: j.unseen.Nodes || j.unseen.Devices}
 	for _, n := range j.nodes {
 		// Where none was chosen that is told already: any that could have been will do.
 		if n.Name == s.Node || s.Node == "" && max(n.Plugin, len(n.Devices)) > max(in.Node.Plugin, len(in.Node.Devices)) {
@@ -369,20 +418,14 @@ const (
 func (j *validateJob) settings(run string, node graph.Chosen) (*graph.Settings, error) {
 	a, o, p := j.app, j.options, j.papers
 	knobs := p.knobs
-	s := &graph.Settings{Run: run, Namespace: o.on.namespace, Node: node.Node, Workers: node.Workers, GPUs: node.By,
-		Graph: j.offers.Graph, DRA: j.offers.DRA, Queue: j.offers.Queue, Grove: j.offers.Grove, Parent: j.offers.Parent,
+	s := &graph.Settings{Run: run, Namespace: o.on.namespace, Namespaced: o.on.namespaced != "", Prepared: p.prepared, Unseen: j.unseen.Holders, Node: node.Node, Workers: node.Workers, GPUs: node.By,
+		Graph: j.offers.Graph, DRA: j.offers.DRA, Queue: j.offers.Queue && o.on.namespaced == "", Grove: j.offers.Grove, Parent: j.offers.Parent,
 		Router: p.pinned.Uses.RouterMode, Model: o.model, Engine: o.on.engine, Tolerations: node.Tolerations, Held: node.Held,
-		Images:      graph.Images{Runtime: p.images.Runtime, EndpointPicker: p.images.EndpointPicker, Load: p.images.Load, AIPerf: j.aiperfImage(), PullSecret: o.on.pullSecret},
+		Images:      j.images(),
 		ReadyWithin: graph.Duration(knobs.Duration(spec.KnobReadyTimeout)), AnswerWithin: graph.Duration(inSeconds(j.plan.Thresholds.AnswerWithinS)),
 		PodWithin: graph.Duration(podWithin), KeepFor: graph.Duration(keepFor), NoCleanup: j.keepsAll(), Version: a.env.Build.Version}
 	if node.Host != node.Node {
 		s.Host = node.Host
-	}
-	if o.on.image != "" {
-		s.Images.Load = o.on.image
-	}
-	if pinned, ok := p.pinned.Image(recipes.RuntimeImage); ok {
-		s.Images.Release = pinned.Tag
 	}
 	if mode, _, ok := knobs.Said(spec.KnobRouter); ok {
 		s.Router = mode
@@ -403,6 +446,19 @@ func (j *validateJob) settings(run string, node graph.Chosen) (*graph.Settings, 
 		}
 	}
 	return s, nil
+}
+
+// images are what the pods of a run pull, by this program's pins, the knobs and the flags.
+func (j *validateJob) images() graph.Images {
+	p, on := j.papers, &j.options.on
+	all := graph.Images{Runtime: p.images.Runtime, EndpointPicker: p.images.EndpointPicker, Load: p.images.Load, AIPerf: j.aiperfImage(), PullSecret: on.pullSecret}
+	if on.image != "" {
+		all.Load = on.image
+	}
+	if pinned, ok := p.pinned.Image(recipes.RuntimeImage); ok {
+		all.Release = pinned.Tag
+	}
+	return all
 }
 
 // uses says what a run makes use of, by the recipe and the knobs.

@@ -19,6 +19,7 @@ import (
 	"aicr/internal/redact"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
+	"aicr/recipes"
 )
 
 // onCluster carries the plan out on the cluster.
@@ -218,10 +219,13 @@ func (a *app) leave(kept *graph.Kept, command string) {
 	defer a.mu.Unlock()
 	a.parting = nil
 	if kept != nil {
-		names := graph.NamesOf(kept.Run.ID)
+		where := "namespace " + graph.NamesOf(kept.Run.ID).Namespace + ", and "
+		if kept.Settings.Namespaced {
+			where = ""
+		}
 		a.parting = func() {
-			fmt.Fprintf(a.env.Stderr, "left on the cluster: namespace %s, and what carries run %s in namespace %s\nto remove it: %s\n",
-				names.Namespace, kept.Run.ID, kept.Settings.Namespace, command)
+			fmt.Fprintf(a.env.Stderr, "left on the cluster: %swhat carries run %s in namespace %s\nto remove it: %s\n",
+				where, kept.Run.ID, kept.Settings.Namespace, command)
 		}
 	}
 }
@@ -232,7 +236,14 @@ func (j *validateJob) cleanCommand(kept *graph.Kept) string {
 }
 
 func (j *validateJob) attachCommand(kept *graph.Kept) string {
-	return "aicr validate --attach " + kept.Run.ID + j.whereIs(kept)
+	command := "aicr validate --attach " + kept.Run.ID + j.whereIs(kept)
+	if image := j.options.on.image; image != "" {
+		command += " --image " + layout.Quoted(image)
+	}
+	if secret := j.options.on.pullSecret; secret != "" {
+		command += " --image-pull-secret " + layout.Quoted(secret)
+	}
+	return command
 }
 
 // whereIs are the flags by which a run is found again from here: who attaches to it may
@@ -244,6 +255,9 @@ func (j *validateJob) whereIs(kept *graph.Kept) string {
 	}
 	if kept.Settings != nil {
 		namespace = kept.Settings.Namespace
+	}
+	if kept.Settings != nil && kept.Settings.Namespaced {
+		return " --namespaced " + namespace + foundBy("", j.options.on.cluster.kubeconfig, name)
 	}
 	return foundBy(namespace, j.options.on.cluster.kubeconfig, name)
 }
@@ -424,14 +438,16 @@ func waitingFor(text string) string {
 	})
 }
 
-var runID = regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-[0-9a-f]{16}$`)
+// ofAttach are the flags of a deployment that go with --attach: where the run is, and what a
+// run's own word is not taken for.
+var ofAttach = []string{"namespace", "namespaced", "no-cleanup", "image", "image-pull-secret"}
 
 // attach goes on with a run that was begun before, by whomever.
 func (a *app) attach(ctx context.Context, o *validateOptions) error {
 	j := &validateJob{app: a, options: o, papers: &papers{}}
 	var wrong []error
 	for _, flag := range append([]string{"url", "sim", "recipe", "snapshot", "no-cluster", "profile", "dry-run", "phase", "check", skipCheckFlag, "fail-fast"}, onlyCluster...) {
-		if flag != "namespace" && flag != "no-cleanup" && a.settings.of(flag).Source == FromFlag {
+		if !slices.Contains(ofAttach, flag) && a.settings.of(flag).Source == FromFlag {
 			wrong = append(wrong, misuse("leave it out", "--attach goes on with a run as it was begun, and --%s is given", flag))
 		}
 	}
@@ -440,6 +456,9 @@ func (a *app) attach(ctx context.Context, o *validateOptions) error {
 	if !namespaceName(o.on.namespace) {
 		wrong = append(wrong, badNamespace(o.on.namespace))
 	}
+	wrong = append(wrong, o.on.checkNamespaced(a))
+	images, unresolved := a.attachedImages(o)
+	wrong = append(wrong, unresolved...)
 	if dir != "" && o.run != "" {
 		wrong = append(wrong, misuse("leave one of them out", "--attach names a folder, and --run another"))
 	}
@@ -459,8 +478,18 @@ func (a *app) attach(ctx context.Context, o *validateOptions) error {
 	if _, ok := errors.AsType[*graph.NothingLeft](err); ok {
 		return a.nothingToAttach(dir, id, err)
 	}
+	if _, ok := errors.AsType[*graph.DistrustError](err); ok {
+		return unmeasured("nothing of it was touched; 'aicr clean --run "+id+foundBy(o.on.namespace, o.on.cluster.kubeconfig, j.cluster.Context)+
+			"' removes what carries the run's labels", "--attach: %w", err)
+	}
 	if err != nil {
 		return o.on.cluster.unasked(j.cluster, err)
+	}
+	if kept.Settings.Namespaced != (o.on.namespaced != "") {
+		return misuse("attach with: "+j.attachCommand(kept), "--attach: run %s is kept as one %s, and was asked for as the other", id, modeOf(kept.Settings))
+	}
+	if err := j.useImages(ctx, kept, images); err != nil {
+		return err
 	}
 	if age := a.env.Now().Sub(kept.Alive); age >= 0 && age < graph.AliveFor {
 		a.say("a command led this run %s ago; if it still does, end one of the two", age.Round(time.Second))
@@ -477,6 +506,51 @@ func (a *app) attach(ctx context.Context, o *validateOptions) error {
 	a.say("run %s, begun %s on node %s, at stage %s", id, kept.Run.Start, kept.Settings.Node, kept.Stage)
 	_, err = j.lead(ctx, book, kept, true)
 	return err
+}
+
+func modeOf(s *graph.Settings) string {
+	if s.Namespaced {
+		return "in one namespace (--namespaced)"
+	}
+	return "with a namespace for its graph (--namespace)"
+}
+
+// attachedImages are what this program and its flags resolve the images of a run to.
+func (a *app) attachedImages(o *validateOptions) (graph.Images, []error) {
+	p := &papers{}
+	library, err := a.library(o.data)
+	if err != nil {
+		return graph.Images{}, []error{err}
+	}
+	var wrong []error
+	p.library = library
+	p.knobs, wrong = a.readKnobs(library.Catalog)
+	wrong = append(wrong, o.on.checkImages()...)
+	if p.pinned, err = recipes.Versions(); err != nil {
+		wrong = append(wrong, err)
+	}
+	if len(wrong) > 0 {
+		return graph.Images{}, wrong
+	}
+	if p.images, err = a.clusterImages(p.pinned, p.knobs); err != nil {
+		return graph.Images{}, []error{err}
+	}
+	return (&validateJob{app: a, options: o, papers: p}).images(), nil
+}
+
+// useImages has a run go on with these images. Where its pods would be made of others than it
+// was begun with, by whoever wrote that, it is not gone on with.
+func (j *validateJob) useImages(ctx context.Context, kept *graph.Kept, images graph.Images) error {
+	other, err := kept.UseImages(ctx, j.cluster, images)
+	if err != nil {
+		return j.options.on.cluster.unasked(j.cluster, err)
+	}
+	var wrong []error
+	for _, o := range other {
+		wrong = append(wrong, misuse("attach with the program that began the run, and with its --image, --image-pull-secret, "+spec.KnobRegistry+" and "+spec.KnobTag+
+			"; or remove the run: "+j.cleanCommand(kept), "--attach: for %s the run was begun with %q, and this command resolves %q", o.Of, o.Kept, o.Asked))
+	}
+	return errors.Join(wrong...)
 }
 
 // tokenOf finds out whether a run can be gone on with without a token, before anything of
@@ -497,11 +571,11 @@ func (a *app) tokenOf(ctx context.Context, j *validateJob, kept *graph.Kept) err
 
 // attachedTo finds out which run is meant: its folder, or its id.
 func attachedTo(word string) (dir, id string, err error) {
-	if runID.MatchString(word) {
+	if graph.ValidRun(word) {
 		return "", word, nil
 	}
 	run, err := spec.ReadRun(runFiles(word))
-	if err == nil && runID.MatchString(run.Run.ID) {
+	if err == nil && graph.ValidRun(run.Run.ID) {
 		return word, run.Run.ID, nil
 	}
 	if err == nil {
@@ -514,7 +588,7 @@ func attachedTo(word string) (dir, id string, err error) {
 func (a *app) attachedBook(dir, asked string, kept *graph.Kept) (*clusterBook, error) {
 	if dir == "" {
 		if dir = asked; dir == "" {
-			dir = freshFolder("aicr-run-" + kept.Run.ID[:len("20060102-150405")])
+			dir = freshFolder("aicr-run-" + strings.Join(strings.SplitN(kept.Run.ID, "-", 3)[:2], "-"))
 			defer func() { _ = os.Remove(dir) }() // it is empty where the book could not be begun
 		}
 		return a.openBook(dir, kept.Run, kept.Plan, kept.Events)

@@ -26,6 +26,7 @@ type papers struct {
 	readiness []spec.Held
 	cluster   *kube.Cluster // of a run on one, or nil
 	offers    graph.Offers  // of that
+	prepared  bool          // an administrator has made the account of loads in the namespace
 	pinned    *spec.Versions
 	images    checks.Images // of a run on a cluster
 }

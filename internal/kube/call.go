@@ -218,7 +218,12 @@ func distrusted(err error) bool {
 // ask sends a request once, and gives the answer's body. client-go would send some again
 // by itself, without a word and without regard to the time.
 func (c *Cluster) ask(ctx context.Context, r *rest.Request) ([]byte, error) {
-	result, err := c.within(ctx, r.MaxRetries(0).SetHeader("Accept", "application/json"))
+	return c.askFor(ctx, r, "application/json")
+}
+
+// askFor is ask for an answer of a media type.
+func (c *Cluster) askFor(ctx context.Context, r *rest.Request, accept string) ([]byte, error) {
+	result, err := c.within(ctx, r.MaxRetries(0).SetHeader("Accept", accept))
 	if err != nil {
 		return nil, err
 	}

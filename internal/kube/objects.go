@@ -102,9 +102,14 @@ func (c *Cluster) each(ctx context.Context, r Resource, namespace, selector stri
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
+	return c.eachIn(ctx, path, selector, "application/json", doing, begin, take)
+}
+
+// eachIn is each of a path, with what the server is to send of each object.
+func (c *Cluster) eachIn(ctx context.Context, path, selector, accept, doing string, begin func(), take func(item json.RawMessage, kind, version string) error) error {
 	for begun := 1; ; begun++ {
 		begin()
-		err := c.eachPage(ctx, path, selector, take)
+		err := c.eachPage(ctx, path, selector, accept, take)
 		if err == nil {
 			return nil
 		}
@@ -114,7 +119,7 @@ func (c *Cluster) each(ctx context.Context, r Resource, namespace, selector stri
 	}
 }
 
-func (c *Cluster) eachPage(ctx context.Context, path, selector string, take func(item json.RawMessage, kind, version string) error) error {
+func (c *Cluster) eachPage(ctx context.Context, path, selector, accept string, take func(item json.RawMessage, kind, version string) error) error {
 	seen := map[string]bool{}
 	for next := ""; ; {
 		var page struct {
@@ -133,7 +138,7 @@ func (c *Cluster) eachPage(ctx context.Context, path, selector string, take func
 			if next != "" {
 				q = q.Param("continue", next)
 			}
-			data, err := c.ask(ctx, q)
+			data, err := c.askFor(ctx, q, accept)
 			if err != nil {
 				return err
 			}

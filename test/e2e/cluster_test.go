@@ -218,12 +218,25 @@ var passing = []string{"events", "endpoints", "endpointslices", "componentstatus
 const leases = "leases"
 
 // objects are all that there are on the cluster, each with its id and its finalizers. Those
-// that a test has made are there with what is in them as well: a label on them is seen.
+// that a test has made are there with what is in them as well: a label on them is seen. The
+// namespace that runs share stays when they go, and is not there, with what Kubernetes puts
+// into it.
 func (c *cluster) objects(t *testing.T) map[string]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	shared, err := c.api.List(ctx, namespaces, "", graph.LabelOwner+"="+graph.OwnerValue+",!"+graph.LabelRun)
+	if err != nil {
+		t.Fatal(err)
+	}
 	all := map[string]string{}
+	defer func() {
+		for _, o := range shared {
+			for _, key := range []string{"namespaces. /" + o.Name(), "serviceaccounts. " + o.Name() + "/default", "configmaps. " + o.Name() + "/kube-root-ca.crt"} {
+				delete(all, key)
+			}
+		}
+	}()
 	for _, r := range c.listable {
 		objects, err := c.api.List(ctx, r, "", "")
 		if err != nil {

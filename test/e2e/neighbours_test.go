@@ -19,17 +19,13 @@ func TestCleanSparesTheRunOfAnotherTeam(t *testing.T) {
 	c := startCluster(t, many)
 	teams := map[string]string{}
 	for _, team := range []string{"team-a", "team-b"} {
-		for _, o := range documents(t, graph.UserRoles(team)) {
+		c.prepare(t, graph.UserRoles(team))
+		for _, o := range userRoles(t, graph.UserRoles(team)) {
 			var rules []any
 			for _, rule := range o.List("rules") {
 				rules = append(rules, map[string]any(rule))
 			}
-			switch kind := o.Text("kind"); kind {
-			case "Namespace":
-				c.place(t, namespaces, o)
-			default:
-				c.bind(t, team, kind, o.Namespace(), rules)
-			}
+			c.bind(t, team, o.Text("kind"), o.Namespace(), rules)
 		}
 		teams[team] = c.user(t, team)
 		var o *outcome

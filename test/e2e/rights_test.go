@@ -110,8 +110,10 @@ func (c *cluster) allAtOnce(t *testing.T, kubeconfig string) {
 // verbsOf counts the verbs of the roles.
 func verbsOf(t *testing.T) (n int) {
 	t.Helper()
-	for _, r := range rules(t, graph.UserRoles("aicr-validation")) {
-		n += len(r.Texts("verbs"))
+	for _, o := range userRoles(t, graph.UserRoles("aicr-validation")) {
+		for _, r := range o.List("rules") {
+			n += len(r.Texts("verbs"))
+		}
 	}
 	return n
 }
@@ -222,7 +224,7 @@ func (c *cluster) storageClass(t *testing.T) string {
 func (c *cluster) eachVerb(t *testing.T) {
 	type taken struct{ user, verb, what string }
 	var all []taken
-	objects := documents(t, graph.UserRoles("aicr-validation"))
+	objects := userRoles(t, graph.UserRoles("aicr-validation"))
 	// Who has all of them is the last: when that role holds, the others do.
 	for d, o := range objects {
 		for r, rule := range o.List("rules") {
@@ -332,7 +334,33 @@ func (c *cluster) everywhere(t *testing.T, user, namespace string) {
 	for _, rule := range rules(t, graph.UserRoles(namespace)) {
 		all = append(all, map[string]any(rule))
 	}
+	for _, r := range graph.Rights() { // of who runs where nothing is prepared
+		if strings.Contains(r.Need.Words, "was not applied") {
+			all = append(all, map[string]any{"apiGroups": []any{r.Group}, "resources": []any{r.Resource}, "verbs": r.Verbs})
+		}
+	}
 	c.bind(t, user, "ClusterRole", "", all)
+}
+
+// userRoles are the roles in a stream that are bound to people, and not to the load.
+func userRoles(t *testing.T, text []byte) []kube.Object {
+	t.Helper()
+	return slices.DeleteFunc(documents(t, text), func(o kube.Object) bool { return o.Name() != graph.UserRole })
+}
+
+// prepare places what an administrator prepares for loads.
+func (c *cluster) prepare(t *testing.T, text []byte) {
+	t.Helper()
+	resources := map[string]kube.Resource{"Namespace": namespaces, "ServiceAccount": {Version: "v1", Name: "serviceaccounts"},
+		"Role": roles, "RoleBinding": roleBinds, "ClusterRole": clusterRoles, "ClusterRoleBinding": clusterBinds}
+	for _, o := range documents(t, text) {
+		if o.Name() == graph.UserRole {
+			continue
+		}
+		if _, err := c.api.Create(t.Context(), resources[o.Text("kind")], o); err != nil && !kube.IsExists(err) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // nowhere takes from a user what bind gave.
@@ -479,7 +507,7 @@ func (c *cluster) heldAgainstLog(t *testing.T) {
 func (c *cluster) loadAgainstLog(t *testing.T) {
 	t.Helper()
 	seen := c.log(t, func(name string) bool {
-		return strings.HasPrefix(name, "system:serviceaccount:aicr-validation:aicr-load-")
+		return strings.HasPrefix(name, "system:serviceaccount:aicr-validation:aicr-load")
 	})
 	given := map[used]bool{}
 	take := func(where string, rules []graph.LoadRule) {

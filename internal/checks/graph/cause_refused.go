@@ -60,7 +60,7 @@ func refusalAdvice(text, namespace string) []string {
 // refused is the cause of a pod, or another object, that the cluster does not take, by the
 // object that wants to make it.
 func (s *Scene) refused(kind, name, namespace, text string) Cause {
-	n := NamesOf(s.Settings.Run)
+	n := s.Settings.Names()
 	c := Cause{Reason: "PodRefused", Source: kind + " " + name, After: createLasts,
 		Text:   sentence(kind+" "+name+" ("+n.whose(kind, name)+") cannot make its pod: "+text, causeText),
 		Advice: refusalAdvice(text, namespace)}

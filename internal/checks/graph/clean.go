@@ -2,7 +2,6 @@ package graph
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,7 +32,8 @@ type Removed struct {
 // that is evidently alive is left alone, and so is one of which that could not be found out,
 // unless it is the one that was named. With dryRun it goes the same way and touches nothing:
 // all that it would delete is taken for gone. Who may not look into all namespaces looks
-// into usual, that of the validations, and where else it is known that one was.
+// into usual, that of the validations, and where else it is known that one was. No namespace
+// of validations is removed: RemoveSpace does that.
 func Clean(ctx context.Context, api API, usual, run string, dryRun bool, told Told) ([]Removed, []Left, error) {
 	look := &lookout{api: api, usual: usual, closed: map[string]bool{}}
 	found, shared, err := findRuns(ctx, look, run, told)
@@ -42,37 +42,26 @@ func Clean(ctx context.Context, api API, usual, run string, dryRun bool, told To
 	}
 	var removed []Removed
 	var left []Left
-	var dry map[string]bool
-	if dryRun {
-		dry = map[string]bool{}
-	}
-	holds := map[string]string{}
-	for _, f := range found {
-		if secret := f.pulls(); secret != "" {
-			holds[f.kept.Namespace()] = secret
-		}
-	}
 	for _, id := range slices.Sorted(maps.Keys(found)) {
 		f := found[id]
 		if spare := f.spared(look, time.Now()); spare != nil && run == "" {
 			told.spares(*spare)
 			continue
 		}
-		r := &remover{api: api, told: told, run: id, names: NamesOf(id), holds: holds, dry: dry}
+		r := &remover{api: api, told: told, run: id, names: NamesOf(id), unsure: true, dry: dryRun}
 		r.graph(ctx)
 		for _, namespace := range f.namespaces(look) {
 			r.load(ctx, namespace)
 		}
 		removed, left = append(removed, r.removed...), append(left, r.left...)
 	}
-	r := &remover{api: api, told: told, last: true, holds: holds, dry: dry}
 	for _, namespace := range shared {
 		if look.closed[namespace] {
 			told.say("namespace %s was not looked into, since you may not", namespace)
+		} else {
+			told.say("namespace %s stays; 'aicr clean --namespace-too --namespace %s' lists what is in it, and removes it if that is nothing", namespace, namespace)
 		}
-		r.validation(ctx, namespace) // of runs that are all gone
 	}
-	removed, left = append(removed, r.removed...), append(left, r.left...)
 	told.waiting("")
 	return removed, left, ctx.Err()
 }
@@ -106,14 +95,6 @@ func (f *leftBehind) alive(now time.Time) string {
 	return ""
 }
 
-// pulls is the Secret that a run was told to pull images with, by what is kept of it; "":
-// none, or it cannot be read.
-func (f *leftBehind) pulls() string {
-	var s Settings
-	_ = json.Unmarshal([]byte(f.kept.Text("data", fileSettings)), &s) // its namespace says it too
-	return s.Images.PullSecret
-}
-
 // namespaces are those to look into; "" where only what is in none has been left. One that
 // is closed is among them, so that it is told of.
 func (f *leftBehind) namespaces(look *lookout) []string {
@@ -142,8 +123,8 @@ func findRuns(ctx context.Context, look *lookout, run string, told Told) (map[st
 		all, err := look.ofOurs(ctx, res, selector)
 		switch {
 		case kube.IsNotFound(err): // the cluster has none of the kind
-		case kube.IsForbidden(err) && (res == resQueues || res == resLeases):
-			told.say("%s were not looked for: %v", res.Name, err)
+		case kube.IsForbidden(err) && (res == resQueues || res == resLeases || isRights(res)):
+			told.say("%s were not looked for, since you may not: runs that were begun with wider rights than yours may have left some", res.Name)
 		case err != nil:
 			return nil, nil, fmt.Errorf("looking for %s of ours: %w", res.Name, err)
 		}

@@ -35,6 +35,7 @@ func (l *lookout) ofOurs(ctx context.Context, res kube.Resource, selector string
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(known), l.usual)))) {
 		some, refused := l.api.List(ctx, res, namespace, selector)
 		switch {
+		case kube.IsForbidden(refused) && isRights(res): // who may not has made none
 		case kube.IsForbidden(refused) && slices.Contains(known, namespace):
 			gone, err := l.gone(ctx, namespace)
 			if err != nil {
@@ -56,6 +57,12 @@ func (l *lookout) ofOurs(ctx context.Context, res kube.Resource, selector string
 	return all, nil
 }
 
+// isRights says that a kind is one of rights, of which a run makes some only where an
+// administrator has not prepared any.
+func isRights(res kube.Resource) bool {
+	return slices.Contains([]kube.Resource{resAccounts, resRoles, resRoleBindings, resClusterRoles, resClusterBinds}, res)
+}
+
 // gone says that a namespace is no longer there. Who may look into some alone is told that
 // this one is forbidden, and not that it is not there.
 func (l *lookout) gone(ctx context.Context, namespace string) (bool, error) {
@@ -75,14 +82,14 @@ func homesOf(o kube.Object) (all []string) {
 	if o.Namespace() == "" && sharedSpace(o) {
 		all = append(all, o.Name())
 	}
-	if home := o.Annotations()[AnnotationHome]; home != "" {
+	if home := o.Annotations()[AnnotationHome]; isLabel(home) { // anybody may have written it
 		all = append(all, home)
 	}
 	if in := o.Namespace(); in != "" && in != NamesOf(o.Labels()[LabelRun]).Namespace {
 		all = append(all, in)
 	}
 	for _, who := range o.List("subjects") {
-		if namespace := who.Text("namespace"); namespace != "" {
+		if namespace := who.Text("namespace"); isLabel(namespace) {
 			all = append(all, namespace)
 		}
 	}

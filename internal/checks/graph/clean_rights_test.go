@@ -94,7 +94,7 @@ func TestCleanFindsARunByAnythingOfIt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := newMemory()
 			m.put(step.Resource, step.Object)
-			if removed, left, err := Clean(t.Context(), m, "aicr-validation", "", false, Told{}); err != nil || len(left) > 0 || len(removed) != 1 || len(m.names()) > 0 {
+			if removed, left, err := Clean(t.Context(), m, "aicr-validation", "", false, Told{}); err != nil || len(left) > 0 || len(removed) != 1 || len(m.remains()) > 0 {
 				t.Errorf("%s: removed %v, left %v, %v", step.Object, removed, left, err)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -161,6 +162,14 @@ func after(d time.Duration) string {
 // no pod can be made in it.
 func (w *watcher) account(ctx context.Context, namespace string) error {
 	defer w.told.waiting("")
+	space, err := w.api.Read(ctx, resNamespaces, "", namespace)
+	if err != nil {
+		return fmt.Errorf("reading namespace %s: %w", namespace, err)
+	}
+	if w.s.SpaceUID != "" && w.s.SpaceUID != space.UID() {
+		return &RemovedError{Kind: "Namespace", Name: namespace}
+	}
+	w.s.SpaceUID = space.UID()
 	for began := time.Now(); ; {
 		_, err := w.api.Read(ctx, resAccounts, namespace, "default")
 		if err == nil {
@@ -228,6 +237,9 @@ func (w *watcher) tellFailure(o *outcome) error {
 	if len(o.tried) > 0 {
 		return w.tellTrial(o)
 	}
+	if at := slices.IndexFunc(o.causes, func(c Cause) bool { return c.rule == "unschedulable" }); at >= 0 && w.s.Unseen {
+		return &UnseenError{Namespace: w.s.Namespace, Pod: o.causes[at].Source, Why: o.causes[at].Text}
+	}
 	r := readinessOf(o.scene.Graph)
 	want, have := r.Workers()
 	want = max(want, w.s.Workers)
@@ -261,6 +273,14 @@ func (w *watcher) tellTrial(o *outcome) error {
 	}
 	seconds := o.took.Seconds()
 	return w.told.event(spec.Event{Kind: spec.EventNotServed, Source: o.tried[0].Source, Text: "the load could not begin, and what serves was not waited for", Seconds: &seconds})
+}
+
+// UnseenError says that a pod finds no place, and that it is unknown whether that is for want of
+// GPUs which others hold: that says nothing of the deployment.
+type UnseenError struct{ Namespace, Pod, Why string }
+
+func (e *UnseenError) Error() string {
+	return fmt.Sprintf("%s is not scheduled, and who holds GPUs outside of namespace %s cannot be seen: %s", e.Pod, e.Namespace, e.Why)
 }
 
 // notReadyReason is that of a worker which is not ready, and nobody knows why.

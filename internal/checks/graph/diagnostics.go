@@ -37,7 +37,7 @@ var errNoRoom = errors.New("left out: diagnostics have become too large")
 func Diagnose(ctx context.Context, api API, s *Settings, answer string, write func(name string, data []byte) error, told ...spec.Event) []error {
 	ctx, cancel := context.WithTimeout(ctx, diagnoseWithin)
 	defer cancel()
-	d := &diagnosis{api: api, s: s, names: NamesOf(s.Run), write: write, answer: answer, told: told, room: diagnoseAll}
+	d := &diagnosis{api: api, s: s, names: s.Names(), write: write, answer: answer, told: told, room: diagnoseAll}
 	w := newWatcher(api, s, Told{})
 	scene, err := w.look(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func (d *diagnosis) graph(ctx context.Context, s *Scene) {
 		d.keep("node.txt", []byte(nodeText(node)))
 	}
 	if d.s.GPUs == ByClaim {
-		claims, err := d.api.List(ctx, resDRA(d.s.DRA, "resourceclaims"), d.names.Namespace, "")
+		claims, err := claimsOfRun(ctx, d.api, d.s)
 		if err != nil {
 			d.missed("claims", err)
 		}

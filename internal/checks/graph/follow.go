@@ -266,7 +266,7 @@ func (f *follower) conclude(ctx context.Context, l *loadSeen, out *Outcome) erro
 	if f.s.Engine == EngineAIPerf {
 		return f.concludeAIPerf(l, out, log)
 	}
-	copied, err := f.api.Read(ctx, resConfigMaps, f.s.Namespace, NamesOf(f.s.Run).Results)
+	copied, err := f.api.Read(ctx, resConfigMaps, f.s.Namespace, f.s.Names().Results)
 	switch {
 	case err == nil && copied.Labels()[LabelOwner] == OwnerValue && copied.Labels()[LabelRun] == f.s.Run:
 		files, left := ReadResultCopy(copied)

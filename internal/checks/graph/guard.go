@@ -25,6 +25,7 @@ type GuardInput struct {
 	Settings *Settings
 	Offers   Offers
 	Node     kube.GPUNode // the chosen one
+	Unseen   bool         // which may not be read
 	Skew     string       // why the versions do not go together; "": they do
 	Routers  []string     // the modes that the runtime's release has; none: it is not known
 	Asked    bool         // AskRights has been
@@ -129,6 +130,9 @@ func guardRouter(in *GuardInput) []Refusal {
 // guardGPUs holds how the recipe has GPUs handed out against what the node offers.
 func guardGPUs(in *GuardInput) (all []Refusal) {
 	s, node := in.Settings, in.Node
+	if in.Unseen {
+		return nil
+	}
 	refuse := func(format string, args ...any) {
 		all = append(all, Refusal{spec.Fail, fmt.Sprintf(format, args...), "'aicr snapshot -o table' shows what each node offers"})
 	}
@@ -223,7 +227,11 @@ func missingOf(ctx context.Context, api GuardAPI, wanted []neededRight) ([]neede
 // refusedRights words what is missing. Where the namespace of the validations is not there,
 // neither is the Role in it: that is one thing, and not thirty.
 func refusedRights(ctx context.Context, api GuardAPI, s *Settings, missing []neededRight) ([]Refusal, error) {
-	const hint = "'aicr validate --rbac' prints the roles, for an administrator to apply and to bind to you"
+	roles := "'aicr validate --rbac'"
+	if s.Namespaced {
+		roles = "'aicr validate --rbac --namespaced " + s.Namespace + "'"
+	}
+	hint := roles + " prints the roles, for an administrator to apply and to bind to you"
 	within := func(n neededRight) bool { return n.right.Namespace == s.Namespace }
 	var all []Refusal
 	if slices.ContainsFunc(missing, within) {
@@ -232,10 +240,22 @@ func refusedRights(ctx context.Context, api GuardAPI, s *Settings, missing []nee
 			return nil, err
 		}
 		if kube.IsNotFound(err) {
-			missing = slices.DeleteFunc(missing, within)
-			all = append(all, Refusal{spec.Inconclusive, fmt.Sprintf("there is no namespace %s, and none of your roles is for all namespaces: in one that you make you could do nothing", s.Namespace),
-				"'aicr validate --rbac' prints it with its roles, for an administrator to apply and to bind to you"})
+			missing = slices.DeleteFunc(missing, func(n neededRight) bool { return within(n) || n.ofRights() })
+			why := fmt.Sprintf("there is no namespace %s, and none of your roles is for all namespaces: in one that you make you could do nothing", s.Namespace)
+			if s.Namespaced {
+				why = fmt.Sprintf("there is no namespace %s", s.Namespace)
+			}
+			all = append(all, Refusal{spec.Inconclusive, why, roles + " prints it with its roles, for an administrator to apply and to bind to you"})
 		}
+	}
+	if at := slices.IndexFunc(missing, neededRight.ofRights); at >= 0 {
+		first, n := missing[at], len(missing)
+		missing = slices.DeleteFunc(missing, neededRight.ofRights)
+		text := fmt.Sprintf("no account %s is prepared for the load in namespace %s, and you may not make one with its rights: you may not %s", LoadAccount, s.Namespace, first)
+		if more := n - len(missing) - 1; more > 0 {
+			text += fmt.Sprintf(", and %d more", more)
+		}
+		all = append(all, Refusal{spec.Inconclusive, text, roles + " prints it, for an administrator to apply"})
 	}
 	told := map[kube.Right]bool{}
 	for _, n := range missing {

@@ -58,13 +58,8 @@ const (
 )
 
 // AnnotationTouched is on the namespace of the validations: the run that began last. Who
-// deletes the namespace does so as it was when no run was in it. AnnotationPulls is there
-// too, where a run was told of a Secret to pull images with: its name. Nobody of us can see
-// whether it is there, and nobody deletes the namespace then.
-const (
-	AnnotationTouched = "aicr.run/touched"
-	AnnotationPulls   = "aicr.run/pull-secret"
-)
+// deletes the namespace does so as it was when no run was in it.
+const AnnotationTouched = "aicr.run/touched"
 
 var (
 	keptResource      = kube.Resource{Version: "v1", Name: "configmaps"}
@@ -78,7 +73,8 @@ func (e *NothingLeft) Error() string {
 	return fmt.Sprintf("nothing of run %s is on this cluster", e.Run)
 }
 
-// FindKept reads what is kept of a run.
+// FindKept reads what is kept of a run. What is there is somebody's word: it is a
+// *DistrustError unless it is about this run, in this namespace, and sound.
 func FindKept(ctx context.Context, api API, namespace, run string) (*Kept, error) {
 	o, err := api.Read(ctx, keptResource, namespace, NamesOf(run).Kept)
 	if kube.IsNotFound(err) {
@@ -90,7 +86,15 @@ func FindKept(ctx context.Context, api API, namespace, run string) (*Kept, error
 	if o.Text("metadata", "labels", LabelOwner) != OwnerValue || o.Text("metadata", "labels", LabelRun) != run {
 		return nil, &ForeignError{Kind: "ConfigMap", Namespace: namespace, Name: NamesOf(run).Kept}
 	}
-	return readKept(o)
+	k, err := readKept(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.distrust(namespace, run); err != nil {
+		return nil, err
+	}
+	k.Settings.KeptUID = o.UID()
+	return k, nil
 }
 
 // readKept reads a ConfigMap. It was written by a program of ours, maybe another version.
@@ -209,15 +213,16 @@ func (k *Kept) make(ctx context.Context, api RunAPI, now time.Time) error {
 	kept := keptManifest(k.Settings)
 	kept["data"] = data
 	kept["metadata"].(fields)["annotations"] = fields{AnnotationAlive: now.UTC().Format(time.RFC3339)}
-	if _, err = api.Create(ctx, keptResource, kept); kube.IsExists(err) { // of the try before this one, unless it is somebody else's
-		var there kube.Object
-		if there, err = api.Read(ctx, keptResource, kept.Namespace(), kept.Name()); err == nil && !oursOf(there, k.Run.ID) {
+	made, err := api.Create(ctx, keptResource, kept)
+	if kube.IsExists(err) { // of the try before this one, unless it is somebody else's
+		if made, err = api.Read(ctx, keptResource, kept.Namespace(), kept.Name()); err == nil && !oursOf(made, k.Run.ID) {
 			return &ForeignError{Kind: "ConfigMap", Namespace: kept.Namespace(), Name: kept.Name()}
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("keeping the run: %w", err)
 	}
+	k.Settings.KeptUID = made.UID()
 	return nil
 }
 
@@ -244,6 +249,9 @@ func inValidation(ctx context.Context, api RunAPI, s *Settings, told Told, make 
 
 func tryInValidation(ctx context.Context, api RunAPI, s *Settings, make func() error) (terminating bool, err error) {
 	name := s.Namespace
+	if s.Namespaced { // it is an administrator's, and stays
+		return false, make()
+	}
 	space, err := api.Read(ctx, namespaceResource, "", name)
 	if kube.IsNotFound(err) {
 		space, err = api.Create(ctx, namespaceResource, validationManifest(s))
@@ -268,12 +276,12 @@ func tryInValidation(ctx context.Context, api RunAPI, s *Settings, make func() e
 		return false, nil // somebody else's: nobody of us deletes it
 	}
 	marks := fields{AnnotationTouched: s.Run}
-	if secret := s.Images.PullSecret; secret != "" {
-		marks[AnnotationPulls] = secret
-	}
 	space, err = api.Patch(ctx, namespaceResource, "", name, kube.Object{"metadata": fields{"annotations": marks}})
 	if kube.IsNotFound(err) {
 		return true, nil
+	}
+	if kube.IsForbidden(err) && s.Prepared {
+		return false, nil // an administrator has taken it over: only they may delete it
 	}
 	if err != nil {
 		return false, fmt.Errorf("saying in the namespace %s that a run has begun: %w", name, err)

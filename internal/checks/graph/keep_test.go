@@ -207,6 +207,7 @@ func TestARunIsKeptWhateverOthersDoToItsNamespace(t *testing.T) {
 func TestWhoLeadsARunGivesASignOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, k := newMemory(), keptRun()
+		k.Stage = StageDeploy
 		began := time.Now().Truncate(time.Second)
 		for _, c := range []struct {
 			how string
@@ -224,48 +225,6 @@ func TestWhoLeadsARunGivesASignOfLife(t *testing.T) {
 			if err != nil || !found.Alive.Equal(began) {
 				t.Errorf("%s: alive at %s, want %s (%v)", c.how, found.Alive, began, err)
 			}
-		}
-	})
-}
-
-// Nobody of us may see a Secret: that somebody has put one into the namespace of the
-// validations is known by what a run was told, and stays known when that run is gone.
-func TestANamespaceSaysThatImagesArePulledWithASecretInIt(t *testing.T) {
-	for _, secret := range []string{"", "pull"} {
-		synctest.Test(t, func(t *testing.T) {
-			m, h, k := newMemory(), &heard{}, keptRun()
-			k.Settings.Images.PullSecret = secret
-			if err := k.begin(t.Context(), patched{m}, time.Now(), h.told()); err != nil {
-				t.Fatal(err)
-			}
-			Teardown(t.Context(), m, k.Settings, h.told())
-			_, left, err := Clean(t.Context(), m, "aicr-validation", "", false, h.told()) // nothing is in it any more
-			if stays := m.has(resNamespaces, "", "aicr-validation"); err != nil || len(left) > 0 || stays != (secret != "") {
-				t.Errorf("%q: it stays %v, left %v, %v", secret, stays, left, err)
-			}
-			if said := strings.Join(h.said, "\n"); strings.Count(said, "namespace aicr-validation stays, with Secret pull, which images are pulled with") != 2*len(secret)/4 {
-				t.Error(said)
-			}
-		})
-	}
-}
-
-// A run that a program before this one began has not marked its namespace.
-func TestCleanReadsOfARunWhetherImagesArePulledWithASecret(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, k := newMemory(), keptRun()
-		k.Settings.Images.PullSecret = "pull"
-		whole(m, k.Settings)
-		data, err := k.data()
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept := keptManifest(k.Settings)
-		kept["data"] = data
-		m.put(resConfigMaps, kept)
-		_, left, err := Clean(t.Context(), m, "aicr-validation", "", false, Told{})
-		if err != nil || len(left) > 0 || !m.has(resNamespaces, "", "aicr-validation") || m.has(resConfigMaps, "aicr-validation", kept.Name()) {
-			t.Errorf("left %v, %v, there %v", left, err, m.names())
 		}
 	})
 }

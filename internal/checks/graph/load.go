@@ -95,7 +95,7 @@ type loadSeen struct {
 // lookAtLoad looks at the load's Job and pod.
 func lookAtLoad(ctx context.Context, api API, s *Settings) (*loadSeen, error) {
 	l := &loadSeen{settings: s}
-	namespace, name := LoadNamespace(s), NamesOf(s.Run).Load
+	namespace, name := LoadNamespace(s), s.Names().Load
 	job, err := api.Read(ctx, resJobs, namespace, name)
 	if err != nil && !kube.IsNotFound(err) {
 		return nil, fmt.Errorf("looking at the load's Job: %w", err)
@@ -190,8 +190,8 @@ func (l *loadSeen) causes(ctx context.Context, api API) []Cause {
 // tooLate is the cause of a pod that did not start, where no other is known.
 func (l *loadSeen) tooLate(within time.Duration) Cause {
 	if l.pod == nil {
-		return Cause{Reason: "NotStarted", Source: "Job " + NamesOf(l.settings.Run).Load, Text: fmt.Sprintf("the load's pod did not appear in %s", within),
-			Advice: []string{"`kubectl describe job " + NamesOf(l.settings.Run).Load + " -n " + LoadNamespace(l.settings) + "`"}}
+		return Cause{Reason: "NotStarted", Source: "Job " + l.settings.Names().Load, Text: fmt.Sprintf("the load's pod did not appear in %s", within),
+			Advice: []string{"`kubectl describe job " + l.settings.Names().Load + " -n " + LoadNamespace(l.settings) + "`"}}
 	}
 	text := fmt.Sprintf("the load's pod did not start in %s: %s", within, l.doing())
 	if node := l.pod.Text("spec", "nodeName"); l.lost != "" {

@@ -30,7 +30,7 @@ const mostResult = 900 << 10
 // of their worth: where all of them are too large, what is left out is told, the last
 // first; of the events, the last ones are kept.
 func ResultCopy(s *Settings, files []ResultFile) kube.Object {
-	n := NamesOf(s.Run)
+	n := s.Names()
 	data := map[string]any{}
 	var left []string
 	room := mostResult

@@ -54,7 +54,7 @@ func tokenEnv(s *Settings) []any {
 	}
 	var all []any
 	for _, name := range []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} {
-		all = append(all, fields{"name": name, "valueFrom": fields{"secretKeyRef": fields{"name": secretName, "key": tokenKey, "optional": true}}})
+		all = append(all, fields{"name": name, "valueFrom": fields{"secretKeyRef": fields{"name": s.Names().Secret, "key": tokenKey, "optional": true}}})
 	}
 	return all
 }

@@ -6,32 +6,32 @@ const rbacVersion = "rbac.authorization.k8s.io/v1"
 
 // accountManifest is who the load is.
 func accountManifest(s *Settings) kube.Object {
-	return manifest("v1", "ServiceAccount", s.Namespace, NamesOf(s.Run).Load, s, PartLoad, nil)
+	return manifest("v1", "ServiceAccount", s.Namespace, s.Names().Load, s, PartLoad, nil)
 }
 
 // roleManifest is what the load may do in its namespace.
 func roleManifest(s *Settings) kube.Object {
 	inNamespace, _ := LoadRules(s)
-	return manifest(rbacVersion, "Role", s.Namespace, NamesOf(s.Run).Load, s, PartLoad, fields{"rules": ruleFields(inNamespace)})
+	return manifest(rbacVersion, "Role", s.Namespace, s.Names().Load, s, PartLoad, fields{"rules": ruleFields(inNamespace)})
 }
 
 func roleBindingManifest(s *Settings) kube.Object {
-	return manifest(rbacVersion, "RoleBinding", s.Namespace, NamesOf(s.Run).Load, s, PartLoad, bound(s, "Role"))
+	return manifest(rbacVersion, "RoleBinding", s.Namespace, s.Names().Load, s, PartLoad, bound(s, "Role"))
 }
 
 // clusterRoleManifest is what the load may read of its one node.
 func clusterRoleManifest(s *Settings) kube.Object {
 	_, inCluster := LoadRules(s)
-	return manifest(rbacVersion, "ClusterRole", "", NamesOf(s.Run).Load, s, PartLoad, fields{"rules": ruleFields(inCluster)})
+	return manifest(rbacVersion, "ClusterRole", "", s.Names().Load, s, PartLoad, fields{"rules": ruleFields(inCluster)})
 }
 
 func clusterRoleBindingManifest(s *Settings) kube.Object {
-	return manifest(rbacVersion, "ClusterRoleBinding", "", NamesOf(s.Run).Load, s, PartLoad, bound(s, "ClusterRole"))
+	return manifest(rbacVersion, "ClusterRoleBinding", "", s.Names().Load, s, PartLoad, bound(s, "ClusterRole"))
 }
 
 // bound gives the load the role of its name.
 func bound(s *Settings, kind string) fields {
-	name := NamesOf(s.Run).Load
+	name := s.Names().Load
 	return fields{
 		"roleRef":  fields{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
 		"subjects": []any{fields{"kind": "ServiceAccount", "name": name, "namespace": s.Namespace}},

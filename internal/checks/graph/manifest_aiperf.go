@@ -40,14 +40,14 @@ func aiperfManifest(s *Settings) kube.Object {
 		}},
 		"volumes": []any{fields{"name": "tmp", "emptyDir": fields{}}},
 	})
-	n := NamesOf(s.Run)
+	n := s.Names()
 	return manifest("batch/v1", "Job", LoadNamespace(s), n.Load, s, PartLoad, loadJob(s, pod))
 }
 
 // LoadNamespace is where the load's Job is.
 func LoadNamespace(s *Settings) string {
 	if s.Engine == EngineAIPerf {
-		return NamesOf(s.Run).Namespace
+		return s.Names().Namespace
 	}
 	return s.Namespace
 }
@@ -76,6 +76,6 @@ func ServiceURL(s *Settings) string {
 	if s.Gateway {
 		return "http://" + GatewayName + "." + GatewayNamespace + ".svc:80"
 	}
-	n := NamesOf(s.Run)
+	n := s.Names()
 	return "http://" + n.Graph + "-frontend." + n.Namespace + ".svc:8000"
 }

@@ -8,7 +8,7 @@ const deviceClass = "gpu.nvidia.com"
 // claimManifest is the template of the claim that each worker has of its own: one GPU.
 // v1beta1 has no level for the kind of request.
 func claimManifest(s *Settings) kube.Object {
-	n := NamesOf(s.Run)
+	n := s.Names()
 	one := fields{"deviceClassName": deviceClass, "allocationMode": "ExactCount", "count": int64(1)}
 	request := fields{"name": gpuRequest, "exactly": one}
 	if s.DRA == "v1beta1" {

@@ -151,7 +151,7 @@ func cacheEnv(s *Settings) []any {
 
 // graphManifest is the graph, in the version that the cluster serves.
 func graphManifest(s *Settings) kube.Object {
-	n := NamesOf(s.Run)
+	n := s.Names()
 	graph := fields{"backendFramework": "vllm"}
 	if s.Graph == GraphAlpha {
 		services := fields{}
@@ -167,7 +167,7 @@ func graphManifest(s *Settings) kube.Object {
 		graph["components"] = all
 	}
 	o := manifest("nvidia.com/"+s.Graph, "DynamoGraphDeployment", n.Namespace, n.Graph, s, PartGraph, fields{"spec": graph})
-	if s.Queue {
+	if s.Queue && !s.Namespaced {
 		o["metadata"].(fields)["annotations"] = fields{queueAnnotation: n.Queue}
 	}
 	return o
@@ -177,10 +177,10 @@ func graphManifest(s *Settings) kube.Object {
 func (c component) pod(s *Settings) fields {
 	pod := pinned(s, fields{})
 	if s.Cache != nil {
-		pod["volumes"] = []any{fields{"name": "model-cache", "persistentVolumeClaim": fields{"claimName": NamesOf(s.Run).Volume}}}
+		pod["volumes"] = []any{fields{"name": "model-cache", "persistentVolumeClaim": fields{"claimName": s.Names().Volume}}}
 	}
 	if c.gpu && s.GPUs == ByClaim {
-		pod["resourceClaims"] = []any{fields{"name": gpuRequest, "resourceClaimTemplateName": NamesOf(s.Run).Claim}}
+		pod["resourceClaims"] = []any{fields{"name": gpuRequest, "resourceClaimTemplateName": s.Names().Claim}}
 	}
 	return pod
 }

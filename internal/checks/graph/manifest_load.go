@@ -26,9 +26,9 @@ const (
 
 // loadManifest is the Job that loads: this program, in the image of the run.
 func loadManifest(s *Settings) kube.Object {
-	n := NamesOf(s.Run)
+	n := s.Names()
 	pod := offBusy(s, fields{
-		"serviceAccountName": n.Load,
+		"serviceAccountName": loadAccount(s),
 		"containers": []any{fields{
 			"name": LoadContainer, "image": s.Images.Load,
 			"command": row("aicr", "run", spec.InferencePerf, "--given", LoadGiven, "--results", LoadResults),
@@ -52,6 +52,14 @@ func loadManifest(s *Settings) kube.Object {
 		},
 	})
 	return manifest("batch/v1", "Job", s.Namespace, n.Load, s, PartLoad, loadJob(s, pod))
+}
+
+// loadAccount is who the load is.
+func loadAccount(s *Settings) string {
+	if s.Prepared {
+		return LoadAccount
+	}
+	return s.Names().Load
 }
 
 // loadResources are those of the load's container.

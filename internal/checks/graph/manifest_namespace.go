@@ -10,7 +10,7 @@ const podSecurity = "pod-security.kubernetes.io/enforce"
 // refuse and baseline does not; said here, so that a cluster whose default is restricted
 // takes them.
 func namespaceManifest(s *Settings) kube.Object {
-	o := manifest("v1", "Namespace", "", NamesOf(s.Run).Namespace, s, PartGraph, nil)
+	o := manifest("v1", "Namespace", "", s.Names().Namespace, s, PartGraph, nil)
 	o["metadata"].(fields)["labels"].(fields)[podSecurity] = "baseline"
 	return o
 }

@@ -23,7 +23,7 @@ print(snapshot_download(os.environ["AICR_MODEL"]), flush=True)
 // has the token, and what it prints must not come into the pod's status, where more people
 // may look.
 func populateManifest(s *Settings) kube.Object {
-	n := NamesOf(s.Run)
+	n := s.Names()
 	pod := pinned(s, fields{
 		"restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false,
 		"securityContext": restrictedPod(runtimeUser),

@@ -12,8 +12,18 @@ const tokenKey = "token"
 
 // secretManifest is the Secret of the token, without it.
 func secretManifest(s *Settings) kube.Object {
-	n := NamesOf(s.Run)
-	return manifest("v1", "Secret", n.Namespace, n.Secret, s, PartModel, fields{"type": "Opaque", "immutable": true})
+	n := s.Names()
+	o := manifest("v1", "Secret", n.Namespace, n.Secret, s, PartModel, fields{"type": "Opaque", "immutable": true})
+	if s.Namespaced {
+		o["metadata"].(fields)["ownerReferences"] = []any{ownedByKept(s)}
+	}
+	return o
+}
+
+// ownedByKept has the cluster delete an object when the run is no longer kept: with a right to
+// delete Secrets by name, a run could delete those of others.
+func ownedByKept(s *Settings) fields {
+	return fields{"apiVersion": "v1", "kind": "ConfigMap", "name": s.Names().Kept, "uid": s.KeptUID}
 }
 
 // WithToken is a Secret of Objects with its token in it: to be sent, and to be kept

@@ -42,7 +42,7 @@ func trialManifest(s *Settings) kube.Object {
 			"terminationMessagePolicy": "FallbackToLogsOnError",
 		}},
 	})
-	return manifest("batch/v1", "Job", LoadNamespace(s), NamesOf(s.Run).Trial, s, PartTrial, fields{"spec": fields{
+	return manifest("batch/v1", "Job", LoadNamespace(s), s.Names().Trial, s, PartTrial, fields{"spec": fields{
 		"backoffLimit": int64(0), "activeDeadlineSeconds": seconds(trialWithin),
 		"template": jobTemplate(s, PartTrial, pod),
 	}})

@@ -5,7 +5,7 @@ import "aicr/internal/kube"
 // volumeManifest is the claim of the volume that the model is kept in. One node has all
 // pods, so that it is written by one and read by many all the same.
 func volumeManifest(s *Settings) kube.Object {
-	n := NamesOf(s.Run)
+	n := s.Names()
 	claim := fields{"accessModes": row("ReadWriteOnce"), "resources": fields{"requests": fields{"storage": s.Cache.Size}}}
 	if s.Cache.Class != "" {
 		claim["storageClassName"] = s.Cache.Class

@@ -32,7 +32,9 @@ type memoryAPI struct {
 	deny    map[string]bool               // "list queues": forbidden
 	absent  map[string]bool               // resources that are not served: "v1beta1/dynamographdeployments"
 	holdNS  bool                          // namespaces go by hand
-	created func(m *memoryAPI, r kube.Resource, o kube.Object)
+
+	undiscovered []error // parts of the API that do not say what they have
+	created      func(m *memoryAPI, r kube.Resource, o kube.Object)
 }
 
 func newMemory() *memoryAPI {
@@ -108,6 +110,38 @@ func (m *memoryAPI) names() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Sorted(maps.Keys(m.objects))
+}
+
+// remains is what is there besides the namespace of the validations, and what Kubernetes puts
+// into it.
+func (m *memoryAPI) remains() []string {
+	return slices.DeleteFunc(m.names(), func(key string) bool {
+		return slices.Contains([]string{"/namespaces//aicr-validation", "/serviceaccounts/aicr-validation/default", "/configmaps/aicr-validation/kube-root-ca.crt"}, key)
+	})
+}
+
+// NamespacedKinds are those that it has objects of.
+func (m *memoryAPI) NamespacedKinds(context.Context) ([]kube.Kind, []error, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	seen := map[kube.Resource]kube.Kind{}
+	for key, o := range m.objects {
+		parts := strings.Split(key, "/")
+		group, resource := strings.Join(parts[:len(parts)-3], "/"), parts[len(parts)-3]
+		r := kube.Resource{Group: group, Version: "v1", Name: resource}
+		if o.Namespace() != "" {
+			seen[r] = kube.Kind{Resource: r, Kind: kindOf(r)}
+		}
+	}
+	return slices.SortedFunc(maps.Values(seen), func(a, b kube.Kind) int { return strings.Compare(a.String(), b.String()) }), m.undiscovered, nil
+}
+
+func (m *memoryAPI) ListMetadata(ctx context.Context, k kube.Kind, namespace string) ([]kube.Object, error) {
+	all, err := m.List(ctx, k.Resource, namespace, "")
+	for _, o := range all {
+		delete(o, "data")
+	}
+	return all, err
 }
 
 func (m *memoryAPI) Create(_ context.Context, r kube.Resource, o kube.Object) (kube.Object, error) {

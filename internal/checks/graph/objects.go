@@ -42,15 +42,16 @@ func Objects(s *Settings) []Step {
 		}
 	}
 	own := s.Engine != EngineAIPerf
+	account := own && !s.Prepared
 	core := func(name string) kube.Resource { return resourceOf("", "v1", name) }
 	rbac := func(name string) kube.Resource { return resourceOf("rbac.authorization.k8s.io", "v1", name) }
 	jobs := resourceOf("batch", "v1", "jobs")
 
-	add(true, PartKept, core("namespaces"), validationManifest, "", "made where there is none, and deleted when no run is left in it")
+	add(!s.Namespaced, PartKept, core("namespaces"), validationManifest, "", "made where there is none, and kept: 'aicr clean --namespace-too' removes it")
 	add(true, PartKept, resLeases, leaseManifest, "", "reserves the node, so that no other run goes to it")
 	add(true, PartKept, core("configmaps"), keptManifest, "", "the run as far as it has got, so that it can be attached to")
 
-	add(true, PartGraph, core("namespaces"), namespaceManifest, "", "everything that serves is in it, and goes with it")
+	add(!s.Namespaced, PartGraph, core("namespaces"), namespaceManifest, "", "everything that serves is in it, and goes with it")
 	image, whose := s.Images.Load, "this program's"
 	if !own {
 		image, whose = s.Images.AIPerf, "AIPerf's"
@@ -66,15 +67,15 @@ func Objects(s *Settings) []Step {
 		add(true, PartModel, jobs, populateManifest, s.Images.Runtime, "fetches the model into it")
 	}
 	add(s.GPUs == ByClaim, PartGraph, resourceOf(groupDRA, s.DRA, "resourceclaimtemplates"), claimManifest, "", "one GPU of class "+deviceClass+" a worker")
-	add(s.Queue, PartGraph, resourceOf(groupKAI, "v2", "queues"), queueManifest, "", "KAI schedules here, and takes no pod without a queue")
+	add(s.Queue && !s.Namespaced, PartGraph, resourceOf(groupKAI, "v2", "queues"), queueManifest, "", "KAI schedules here, and takes no pod without a queue")
 	add(true, PartGraph, resourceOf(groupGraph, s.Graph, "dynamographdeployments"), graphManifest, s.Images.Runtime, graphWhy(s))
 	add(s.Gateway, PartGraph, resourceOf(groupGateway, "v1", "httproutes"), routeManifest, "", "the gateway's way to the workers, since the recipe routes by gateway-epp")
 
-	add(own, PartLoad, core("serviceaccounts"), accountManifest, "", "who the load is")
-	add(own, PartLoad, rbac("roles"), roleManifest, "", "lets the load write its result, and nothing else")
-	add(own, PartLoad, rbac("rolebindings"), roleBindingManifest, "", "gives it to the load")
-	add(own, PartLoad, rbac("clusterroles"), clusterRoleManifest, "", "lets the load read the pressure on the one node")
-	add(own, PartLoad, rbac("clusterrolebindings"), clusterRoleBindingManifest, "", "gives it to the load")
+	add(account, PartLoad, core("serviceaccounts"), accountManifest, "", "who the load is")
+	add(account, PartLoad, rbac("roles"), roleManifest, "", "lets the load write its result, and nothing else")
+	add(account, PartLoad, rbac("rolebindings"), roleBindingManifest, "", "gives it to the load")
+	add(account, PartLoad, rbac("clusterroles"), clusterRoleManifest, "", "lets the load read the pressure on the one node")
+	add(account, PartLoad, rbac("clusterrolebindings"), clusterRoleBindingManifest, "", "gives it to the load")
 	add(own, PartLoad, jobs, loadManifest, s.Images.Load, "loads what serves, and is deleted")
 	add(!own, PartLoad, jobs, aiperfManifest, s.Images.AIPerf, "loads what serves with AIPerf, and is deleted")
 	return all

@@ -51,6 +51,14 @@ func variants() map[string]*Settings {
 		"digest": someSettings(func(s *Settings) {
 			s.Images.Runtime, s.Images.Release = "registry.example/runtime@sha256:"+strings.Repeat("0", 64), "1.2.3"
 		}),
+		"prepared":   someSettings(func(s *Settings) { s.Prepared = true }),
+		"namespaced": someSettings(namespacedRun),
+		"namespaced-gateway-plugin": someSettings(namespacedRun, func(s *Settings) {
+			s.Gateway, s.GPUs = true, ByDevicePlugin
+		}),
+		"namespaced-aiperf": someSettings(namespacedRun, func(s *Settings) {
+			s.Engine, s.AIPerf = EngineAIPerf, &AIPerfLoad{Concurrency: 8, Requests: 1000, Warmup: 8, InputTokens: 64, OutputTokens: 32}
+		}),
 		"gateway":   someSettings(func(s *Settings) { s.Gateway = true }),
 		"resources": someSettings(func(s *Settings) { s.Resources = someResources() }),
 		"resources-v1alpha1": someSettings(func(s *Settings) {
@@ -66,6 +74,11 @@ func variants() map[string]*Settings {
 			s.Engine, s.Gateway, s.AIPerf = EngineAIPerf, true, &AIPerfLoad{Concurrency: 8, Requests: 1000, Warmup: 8, InputTokens: 64, OutputTokens: 32}
 		}),
 	}
+}
+
+// namespacedRun makes settings those of a run in one namespace.
+func namespacedRun(s *Settings) {
+	s.Namespace, s.Namespaced, s.Prepared, s.KeptUID = "team-a", true, true, "uid-kept"
 }
 
 // someResources are asked for of every kind of pod, in each way to ask.

@@ -208,9 +208,8 @@ func TestANodeIsReservedInANamespaceThatGoesAway(t *testing.T) {
 		if err != nil || space.Annotations()[AnnotationTouched] != memoryRun || !m.has(resLeases, "aicr-validation", LeaseName("gpu-0")) {
 			t.Errorf("%v %v", space, err)
 		}
-		r := &remover{api: m, run: rivalRun, names: NamesOf(rivalRun)}
-		if r.validation(t.Context(), "aicr-validation"); !m.has(resNamespaces, "", "aicr-validation") {
-			t.Error("a namespace with a reservation in it was deleted")
+		if s, err := RemoveSpace(t.Context(), m, "aicr-validation", nil, false, Told{}); err != nil || s.Stays != SpaceInUse || !m.has(resNamespaces, "", "aicr-validation") {
+			t.Errorf("a namespace with a reservation in it: %+v, %v", s, err)
 		}
 	})
 }

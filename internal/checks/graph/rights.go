@@ -18,6 +18,10 @@ const (
 	InCluster    Where = "cluster"
 	InRun        Where = "run namespaces"
 	InValidation Where = "validation namespace"
+
+	// Of a namespaced run alone.
+	InNamespace Where = "the namespace"
+	InReading   Where = "cluster, may be missing"
 )
 
 // Right is one that the user of a run needs, and what for.
@@ -48,6 +52,8 @@ var (
 	withGateway = Need{"with gateway-epp", func(s *Settings) bool { return s.Gateway }}
 	forSnapshot = Need{"for a live snapshot", func(s *Settings) bool { return s.Live }}
 	withOwnLoad = Need{"unless AIPerf loads", func(s *Settings) bool { return s.Engine != EngineAIPerf }}
+	unprepared  = Need{"where `--rbac` was not applied", func(s *Settings) bool { return !s.Prepared && !s.Namespaced }}
+	unpreparedL = Need{"where `--rbac` was not applied, unless AIPerf loads", func(s *Settings) bool { return unprepared.of(s) && withOwnLoad.of(s) }}
 )
 
 func (n Need) met(s *Settings) bool { return n.of == nil || n.of(s) }
@@ -64,11 +70,12 @@ func Rights() []Right {
 		{"apps", "deployments", verbs("list"), InCluster, "whether Dynamo's operator is ready, before anything is made", always},
 		{"coordination.k8s.io", "leases", verbs("list"), InCluster, "which nodes other runs have reserved", always},
 		{"storage.k8s.io", "storageclasses", verbs("get", "list"), InCluster, "whether the cache can be had, before anything is made", withCache},
-		{"", "namespaces", verbs("create", "get", "list", "patch", "delete"), InCluster, "makes and deletes the run's own; marks that of the validations", always},
+		{"", "namespaces", verbs("create", "get", "list", "delete"), InCluster, "makes and deletes the run's own", always},
+		{"", "namespaces", verbs("patch"), InCluster, "marks that of the validations, which it made itself", unprepared},
 		{"scheduling.run.ai", "queues", verbs("create", "get", "list", "delete"), InCluster, "a queue of its own", withKAI},
-		{"rbac.authorization.k8s.io", "clusterroles", verbs("create", "get", "list", "delete"), InCluster, "what the load may read of its node", always},
-		{"rbac.authorization.k8s.io", "clusterrolebindings", verbs("create", "get", "list", "delete"), InCluster, "gives that to the load", always},
-		{"", "nodes/stats", verbs("get"), InCluster, "is handed on to the load: nobody can give what they do not have", withOwnLoad},
+		{"rbac.authorization.k8s.io", "clusterroles", verbs("create", "get", "list", "delete"), InCluster, "what the load may read of its node", unprepared},
+		{"rbac.authorization.k8s.io", "clusterrolebindings", verbs("create", "get", "list", "delete"), InCluster, "gives that to the load", unprepared},
+		{"", "nodes/stats", verbs("get"), InCluster, "is handed on to the load: a right can only be given by who has it", unpreparedL},
 
 		{"", "serviceaccounts", verbs("get"), InRun, "whether the new namespace is complete", always},
 		{"", "secrets", verbs("create"), InRun, "the token; it is never read", withToken},
@@ -85,18 +92,16 @@ func Rights() []Right {
 		{"", "configmaps", verbs("create", "get", "list", "patch", "delete"), InValidation, "the run as it is kept, and its result", always},
 		{"coordination.k8s.io", "leases", verbs("create", "get", "list", "patch", "delete"), InValidation, "the reservation of the node", always},
 		{"batch", "jobs", verbs("create", "get", "list", "delete"), InValidation, "the load", always},
-		{"", "serviceaccounts", verbs("create", "get", "list", "delete"), InValidation, "who the load is", always},
-		{"rbac.authorization.k8s.io", "roles", verbs("create", "get", "list", "delete"), InValidation, "lets the load write its result", always},
-		{"rbac.authorization.k8s.io", "rolebindings", verbs("create", "get", "list", "delete"), InValidation, "gives that to the load", always},
+		{"", "serviceaccounts", verbs("get"), InValidation, "whether an account is prepared for the load", always},
+		{"", "serviceaccounts", verbs("create", "list", "delete"), InValidation, "who the load is", unprepared},
+		{"rbac.authorization.k8s.io", "roles", verbs("create", "get", "list", "delete"), InValidation, "lets the load write its result", unprepared},
+		{"rbac.authorization.k8s.io", "rolebindings", verbs("create", "get", "list", "delete"), InValidation, "gives that to the load", unprepared},
 		{"", "pods", verbs("list"), InValidation, "what became of the load", always},
 		{"", "pods/log", verbs("get"), InValidation, "follows the load", withOwnLoad},
 		{"", "pods/exec", verbs("get", "create"), InValidation, "fetches the load's record, by websocket or without", withOwnLoad},
 		{"", "events", verbs("list"), InValidation, "why the load's pod does not start", withOwnLoad},
-		{"", "persistentvolumeclaims", verbs("list"), InValidation, "whether anybody else is in the namespace, before it is deleted", always},
-		{"nvidia.com", "dynamographdeployments", verbs("list"), InValidation, "whether anybody else is in it, likewise", always},
-		{"gateway.networking.k8s.io", "httproutes", verbs("list"), InValidation, "whether anybody else is in it, likewise", withGateway},
-		{"", "resourcequotas", verbs("list"), InValidation, "whether the load fits, before anything is made, and whether the namespace is somebody's, before it is deleted", always},
-		{"", "limitranges", verbs("list"), InValidation, "whether it may be as large as it is, and likewise", always},
+		{"", "resourcequotas", verbs("list"), InValidation, "whether the load fits, before anything is made", withOwnLoad},
+		{"", "limitranges", verbs("list"), InValidation, "whether it may be as large as it is, likewise", withOwnLoad},
 	}, snapshotRights()...)
 }
 
@@ -120,8 +125,8 @@ func NeverAsked() []string {
 // needed are the rights of one run, each verb for itself, as a server is asked about them.
 func needed(s *Settings) []neededRight {
 	var all []neededRight
-	for _, r := range Rights() {
-		if !r.Need.met(s) {
+	for _, r := range rightsOf(s) {
+		if !r.Need.met(s) || r.Where == InReading { // which is done without, and told where it is missed
 			continue
 		}
 		for _, verb := range r.Verbs {
@@ -129,11 +134,11 @@ func needed(s *Settings) []neededRight {
 			one.right.Resource, one.right.Subresource, _ = strings.Cut(r.Resource, "/")
 			switch r.Where {
 			case InRun:
-				one.right.Namespace = NamesOf(s.Run).Namespace
+				one.right.Namespace = s.Names().Namespace
 				one.unlike = " in " + one.right.Namespace
-			case InValidation:
+			case InValidation, InNamespace:
 				one.right.Namespace = s.Namespace
-			case InCluster: // in all
+			case InCluster, InReading: // in all
 			}
 			if r.Resource == "nodes/stats" {
 				one.right.Name = s.Node
@@ -153,6 +158,11 @@ type neededRight struct {
 	need   string // in words
 	unlike string // where, in words that nobody could give it by
 	ofNode bool   // it hangs on which node is chosen
+}
+
+// ofRights says that a run needs it to make rights, which an administrator can prepare.
+func (n neededRight) ofRights() bool {
+	return n.need == unprepared.Words || n.need == unpreparedL.Words
 }
 
 // String is the right as an administrator gives it. A run's own namespace is a new one
@@ -177,11 +187,15 @@ type LoadRule struct {
 // LoadRules are all rights of the load: in the namespace of the validations, and in the
 // cluster.
 func LoadRules(s *Settings) (inNamespace, inCluster []LoadRule) {
+	results, node, pressure := s.Names().Results, s.Node, "the pressure on its one node, from the kubelet"
+	if s.Prepared { // once, for all runs
+		results, node, pressure = "", "", "the pressure on its node, from the kubelet"
+	}
 	return []LoadRule{
 			{Resource: "configmaps", Verbs: []string{"create"}, For: "the compact copy of its result; who creates cannot be held to a name"},
-			{Resource: "configmaps", Verbs: []string{"get"}, Name: NamesOf(s.Run).Results, For: "whether that was made, where the server's answer was lost"},
+			{Resource: "configmaps", Verbs: []string{"get"}, Name: results, For: "whether that was made, where the server's answer was lost"},
 		}, []LoadRule{
-			{Resource: "nodes/stats", Verbs: []string{"get"}, Name: s.Node, For: "the pressure on its one node, from the kubelet"},
+			{Resource: "nodes/stats", Verbs: []string{"get"}, Name: node, For: pressure},
 		}
 }
 
@@ -189,36 +203,90 @@ func LoadRules(s *Settings) (inNamespace, inCluster []LoadRule) {
 const UserRole = "aicr-validate"
 
 // UserRoles are Rights for an administrator to give: a ClusterRole, and a Role in the
-// namespace of the validations with that namespace. It carries no label of ours, so that
-// no run deletes it, and the Role with it. No verb is in them twice: without any of them,
-// something cannot be done.
+// namespace of the validations with that namespace and the account of its loads. Nothing of
+// it carries a label of ours, so that no run deletes it. No verb is in them twice: without any
+// of them, something cannot be done.
 func UserRoles(namespace string) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    %s: restricted\n", namespace, podSecurity)
+	prepared(&b, namespace, "restricted")
 	given := map[[3]string]bool{}
-	role := func(kind, meta string, in ...Where) {
-		fmt.Fprintf(&b, "---\napiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n%srules:\n", rbacVersion, kind, UserRole, meta)
-		for _, r := range Rights() {
-			var verbs []string
-			for _, verb := range r.Verbs {
-				if one := [3]string{r.Group, r.Resource, verb}; slices.Contains(in, r.Where) && !given[one] {
-					given[one] = true
-					verbs = append(verbs, verb)
-				}
-			}
-			if len(verbs) == 0 {
-				continue
-			}
-			note := r.For
-			if r.Need.Words != "" {
-				note += " (" + r.Need.Words + ")"
-			}
-			fmt.Fprintf(&b, "# %s: %s\n- apiGroups: [%q]\n  resources: [%q]\n  verbs: [%s]\n", r.Where, note, r.Group, r.Resource, quoted(verbs))
-		}
-	}
-	role("ClusterRole", "", InCluster, InRun)
-	role("Role", "  namespace: "+namespace+"\n", InValidation) // the rest: the ClusterRole is of all namespaces
+	writeRole(&b, "ClusterRole", UserRole, "", given, Rights(), InCluster, InRun)
+	writeRole(&b, "Role", UserRole, namespace, given, Rights(), InValidation) // the rest: the ClusterRole is of all namespaces
 	return []byte(b.String())
+}
+
+// The ClusterRoles of who runs in one namespace alone, which may be left out.
+const (
+	ReadRole    = UserRole + "-nodes"   // which nodes there are, and what they offer
+	HoldersRole = UserRole + "-holders" // who holds GPUs, in all namespaces
+)
+
+// NamespacedRoles are NamespacedRights for an administrator to give: the namespace, the account
+// of its loads, a Role in it, and two ClusterRoles that read, which may be left out.
+func NamespacedRoles(namespace string) []byte {
+	var b strings.Builder
+	prepared(&b, namespace, "baseline")
+	given, rights := map[[3]string]bool{}, NamespacedRights()
+	writeRole(&b, "Role", UserRole, namespace, given, rights, InNamespace)
+	holders := func(r Right) bool { return r.Resource == "pods" || r.Resource == "resourceclaims" }
+	reading := func(wanted bool) []Right {
+		return slices.DeleteFunc(slices.Clone(rights), func(r Right) bool { return holders(r) != wanted })
+	}
+	writeRole(&b, "ClusterRole", ReadRole, "", map[[3]string]bool{}, reading(false), InReading)
+	writeRole(&b, "ClusterRole", HoldersRole, "", map[[3]string]bool{}, reading(true), InReading)
+	return []byte(b.String())
+}
+
+// prepared writes a namespace and the account of its loads, with the rights of that.
+func prepared(b *strings.Builder, namespace, level string) {
+	fmt.Fprintf(b, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    %s: %s\n", namespace, podSecurity, level)
+	fmt.Fprintf(b, "---\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: %s\n  namespace: %s\n", LoadAccount, namespace)
+	inNamespace, inCluster := LoadRules(&Settings{Prepared: true, Namespace: namespace})
+	write := func(kind, name, in string, rules []LoadRule) {
+		meta := ""
+		if in != "" {
+			meta = "  namespace: " + in + "\n"
+		}
+		role := LoadAccount
+		fmt.Fprintf(b, "---\napiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n%srules:\n", rbacVersion, kind, role, meta)
+		for _, r := range rules {
+			fmt.Fprintf(b, "# the load: %s\n- apiGroups: [%q]\n  resources: [%q]\n  verbs: [%s]\n", r.For, r.Group, r.Resource, quoted(r.Verbs))
+		}
+		fmt.Fprintf(b, "---\napiVersion: %s\nkind: %sBinding\nmetadata:\n  name: %s\n%sroleRef: {apiGroup: rbac.authorization.k8s.io, kind: %s, name: %s}\nsubjects:\n- {kind: ServiceAccount, name: %s, namespace: %s}\n",
+			rbacVersion, kind, name, meta, kind, role, LoadAccount, namespace)
+	}
+	write("Role", LoadAccount, namespace, inNamespace)
+	write("ClusterRole", LoadAccount+"-"+namespace, "", inCluster)
+}
+
+// writeRole writes a role of these rights, as far as they are in these places and were not
+// given before. Of what runs need where nothing is prepared it gives nothing.
+func writeRole(b *strings.Builder, kind, name, namespace string, given map[[3]string]bool, rights []Right, in ...Where) {
+	meta := ""
+	if namespace != "" {
+		meta = "  namespace: " + namespace + "\n"
+	}
+	fmt.Fprintf(b, "---\napiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n%srules:\n", rbacVersion, kind, name, meta)
+	for _, r := range rights {
+		if r.Need.Words == unprepared.Words || r.Need.Words == unpreparedL.Words {
+			continue
+		}
+		var verbs []string
+		for _, verb := range r.Verbs {
+			if one := [3]string{r.Group, r.Resource, verb}; slices.Contains(in, r.Where) && !given[one] {
+				given[one] = true
+				verbs = append(verbs, verb)
+			}
+		}
+		if len(verbs) == 0 {
+			continue
+		}
+		note := r.For
+		if r.Need.Words != "" {
+			note += " (" + r.Need.Words + ")"
+		}
+		fmt.Fprintf(b, "# %s: %s\n- apiGroups: [%q]\n  resources: [%q]\n  verbs: [%s]\n", r.Where, note, r.Group, r.Resource, quoted(verbs))
+	}
 }
 
 func quoted(all []string) string {
@@ -229,21 +297,22 @@ func quoted(all []string) string {
 	return strings.Join(b, ", ")
 }
 
-// RightsTable is Rights and LoadRules as docs/security.md has them.
-func RightsTable() string {
+// RightsTable is a table of rights as docs/security.md has it.
+func RightsTable(rights []Right) string {
 	var b strings.Builder
 	b.WriteString("| where | API group | resource | verbs | what for | when |\n|---|---|---|---|---|---|\n")
-	for _, r := range Rights() {
+	for _, r := range rights {
 		fmt.Fprintf(&b, "| %s | %s | `%s` | %s | %s | %s |\n", r.Where, cmp.Or(r.Group, "core"), r.Resource, strings.Join(r.Verbs, ", "), r.For, cmp.Or(r.Need.Words, "always"))
 	}
 	return b.String()
 }
 
-// LoadTable is LoadRules of some run as docs/security.md has them.
-func LoadTable() string {
+// LoadTable is LoadRules of some run as docs/security.md has them, with an account that is
+// prepared or one of its own.
+func LoadTable(prepared bool) string {
 	var b strings.Builder
 	b.WriteString("| where | resource | verbs | only the one called | what for |\n|---|---|---|---|---|\n")
-	inNamespace, inCluster := LoadRules(&Settings{Node: "NODE"})
+	inNamespace, inCluster := LoadRules(&Settings{Node: "NODE", Prepared: prepared})
 	write := func(where Where, rules []LoadRule) {
 		for _, r := range rules {
 			name := "any"

@@ -81,7 +81,7 @@ func (c *notedCluster) Create(_ context.Context, r kube.Resource, o kube.Object)
 			n, _ := one.Int("replicas")
 			status[one.Text("name")] = fields{"readyReplicas": n}
 			for i := range n {
-				c.pod(o.Namespace(), fmt.Sprintf("%s-%d", strings.ToLower(one.Text("name")), i), fields{"nvidia.com/dynamo-component-type": one.Text("type")}, "main")
+				c.pod(o.Namespace(), fmt.Sprintf("%s-%s-%d", o.Name(), strings.ToLower(one.Text("name")), i), fields{graphLabel: o.Name(), "nvidia.com/dynamo-component-type": one.Text("type")}, "main")
 			}
 		}
 		for name := range o.Map("spec", "services") {
@@ -138,10 +138,12 @@ func (c *notedCluster) Delete(_ context.Context, r kube.Resource, namespace, nam
 	if _, err := c.find(r, namespace, name); err != nil {
 		return err
 	}
+	uid := c.objects[keyOf(r, namespace, name)].UID()
 	delete(c.objects, keyOf(r, namespace, name))
 	for key, o := range c.objects {
 		with := r.Name == "namespaces" && o.Namespace() == name ||
 			r.Name == "dynamographdeployments" && strings.HasPrefix(key, "/pods/"+namespace+"/") && o.Labels()["nvidia.com/dynamo-component-type"] != "" ||
+			slices.ContainsFunc(o.List("metadata", "ownerReferences"), func(owner kube.Object) bool { return owner.Text("uid") == uid }) ||
 			r.Name == "jobs" && o.Labels()["batch.kubernetes.io/job-name"] == name
 		if with {
 			delete(c.objects, key)
@@ -186,6 +188,10 @@ func somePlan(s *Settings) *spec.Plan {
 func walk(t *testing.T, s *Settings) *notedCluster {
 	t.Helper()
 	c := newNotedCluster(s.Node)
+	if s.Prepared { // by an administrator, with its namespace
+		c.put(resNamespaces, kube.Object{"kind": "Namespace", "metadata": fields{"name": s.Namespace}})
+		c.put(resAccounts, kube.Object{"kind": "ServiceAccount", "metadata": fields{"name": LoadAccount, "namespace": s.Namespace}})
+	}
 	spool, err := os.Create(filepath.Join(t.TempDir(), "spool"))
 	if err != nil {
 		t.Fatal(err)
@@ -205,6 +211,9 @@ func walk(t *testing.T, s *Settings) *notedCluster {
 			_, err := Look(ctx, c)
 			must("looking", err)
 		}
+		_, err := IsPrepared(ctx, c, s.Namespace)
+		must("looking for the account", err)
+		c.note("get", resNamespaces, "", "") // of a run that fails
 		for _, class := range []string{"", "fast"} {
 			again := *s
 			if s.Cache != nil {
@@ -213,7 +222,7 @@ func walk(t *testing.T, s *Settings) *notedCluster {
 			_, err := Guard(ctx, c, GuardInput{Recipe: wantsAll(), Settings: &again, Offers: Offers{Graph: s.Graph, DRA: s.DRA, Gateway: true}})
 			must("guarding", err)
 		}
-		_, err := Reservations(ctx, c, s.Namespace, time.Now())
+		_, err = Reservations(ctx, c, s.Namespace, time.Now())
 		must("looking for reservations", err)
 		must("reserving", Reserve(ctx, c, s, time.Now, told))
 		must("renewing", renew(ctx, c, s, time.Minute, time.Now()))
@@ -245,11 +254,17 @@ func walk(t *testing.T, s *Settings) *notedCluster {
 			t.Errorf("left: %v", left)
 		}
 	})
-	if _, _, err := Clean(t.Context(), &strictCluster{c, Rights(), s}, "aicr-validation", "", false, Told{Say: func(string) {}, Waiting: func(string) {}}); err != nil {
+	strict, told := &strictCluster{c, rightsOf(s), s}, Told{Say: func(string) {}, Waiting: func(string) {}}
+	if s.Namespaced {
+		_, _, err = CleanIn(t.Context(), strict, s.Namespace, "", false, told)
+	} else {
+		_, _, err = Clean(t.Context(), strict, "aicr-validation", "", false, told)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.objects)) {
-		if c.objects[key].Labels()[LabelOwner] != "" {
+		if o := c.objects[key]; o.Labels()[LabelOwner] != "" && !sharedSpace(o) {
 			t.Errorf("%s is left", key)
 		}
 	}
@@ -287,7 +302,7 @@ func TestCleaningUpTakesNoMoreThanTheTable(t *testing.T) {
 			}
 		})
 		for key, o := range c.objects {
-			if o.Labels()[LabelOwner] != "" {
+			if o.Labels()[LabelOwner] != "" && !sharedSpace(o) {
 				t.Errorf("%s is left", key)
 			}
 		}
@@ -324,25 +339,27 @@ func granted(r Right, asked kube.Right, s *Settings) bool {
 		return asked.Namespace == NamesOf(s.Run).Namespace
 	case InValidation:
 		return asked.Namespace == s.Namespace
-	case InCluster:
+	case InNamespace:
+		return asked.Namespace == s.Namespace || asked.Resource == "namespaces" && asked.Namespace == ""
+	case InCluster, InReading:
 	}
 	return true
 }
 
 // teardownLooks are at what a run has not made, and may be forbidden: nothing of it is left
 // then either.
-var teardownLooks = []string{"list httproutes", "get queues"}
+var teardownLooks = []string{"list httproutes", "get queues", "get resourceclaimtemplates"}
 
 func TestEveryCallIsInTheTableAndTheTableHasNoMore(t *testing.T) {
-	used, looked := map[string]bool{}, map[string]bool{}
+	used, looked := map[string]bool{}, map[string]bool{} // used begins with the table
 	for name, s := range variants() {
 		t.Run(name, func(t *testing.T) {
 			c := walk(t, s)
 			for asked := range c.asked {
 				found := false
-				for i, r := range Rights() {
+				for i, r := range rightsOf(s) {
 					if granted(r, asked, s) {
-						found, used[fmt.Sprint(i, asked.Verb)] = true, true
+						found, used[fmt.Sprint(s.Namespaced, i, asked.Verb)] = true, true
 					}
 				}
 				look := asked.Verb + " " + asked.Resource
@@ -359,13 +376,15 @@ func TestEveryCallIsInTheTableAndTheTableHasNoMore(t *testing.T) {
 		}
 	}
 	handed := []string{"nodes/stats get"} // to the load
-	for i, r := range Rights() {
-		if r.Need.Words == forSnapshot.Words { // which kube's own test holds against the collector
-			continue
-		}
-		for _, verb := range r.Verbs {
-			if used[fmt.Sprint(i, verb)] == slices.Contains(handed, r.Resource+" "+verb) {
-				t.Errorf("%s of %s in %s is in the table, and nothing asks for it; or it is handed on, and somebody does", verb, r.Resource, r.Where)
+	for namespaced, table := range map[bool][]Right{false: Rights(), true: NamespacedRights()} {
+		for i, r := range table {
+			if r.Need.Words == forSnapshot.Words { // which kube's own test holds against the collector
+				continue
+			}
+			for _, verb := range r.Verbs {
+				if used[fmt.Sprint(namespaced, i, verb)] == slices.Contains(handed, r.Resource+" "+verb) {
+					t.Errorf("%s of %s in %s is in the table, and nothing asks for it; or it is handed on, and somebody does", verb, r.Resource, r.Where)
+				}
 			}
 		}
 	}
@@ -454,7 +473,7 @@ func TestWhatIsNeverAskedFor(t *testing.T) {
 
 // ruled is one verb of one rule, as the roles give it.
 type ruled struct {
-	kind, group, resource, verb string
+	name, kind, group, resource, verb string
 }
 
 func rulesIn(t *testing.T, text []byte) (all []ruled) {
@@ -469,7 +488,7 @@ func rulesIn(t *testing.T, text []byte) (all []ruled) {
 		}
 		for _, r := range o.List("rules") {
 			for _, verb := range r.Texts("verbs") {
-				all = append(all, ruled{o.Text("kind"), r.Texts("apiGroups")[0], r.Texts("resources")[0], verb})
+				all = append(all, ruled{o.Name(), o.Text("kind"), r.Texts("apiGroups")[0], r.Texts("resources")[0], verb})
 			}
 		}
 	}
@@ -479,10 +498,15 @@ func rulesIn(t *testing.T, text []byte) (all []ruled) {
 // The roles give what a run with everything in it needs, and nothing that could be left
 // out: each verb that is taken away is missed.
 func TestTheRolesGiveTheWholeTableAndNothingTwice(t *testing.T) {
-	text := UserRoles("aicr-validation")
-	golden(t, "roles.yaml", text)
-	s := someSettings(func(s *Settings) { s.Queue, s.Gateway, s.Live, s.Grove = true, true, true, true })
-	rules := rulesIn(t, text)
+	golden(t, "roles.yaml", UserRoles("aicr-validation"))
+	golden(t, "roles-namespaced.yaml", NamespacedRoles("team-a"))
+	wholeTable(t, UserRoles("aicr-validation"), someSettings(func(s *Settings) { s.Queue, s.Gateway, s.Live, s.Grove, s.Prepared = true, true, true, true, true }))
+	wholeTable(t, NamespacedRoles("team-a"), someSettings(namespacedRun, func(s *Settings) { s.Gateway, s.Grove = true, true }))
+}
+
+func wholeTable(t *testing.T, text []byte, s *Settings) {
+	t.Helper()
+	rules := slices.DeleteFunc(rulesIn(t, text), func(r ruled) bool { return r.name != UserRole })
 	missed := func(without int) (n int) {
 		for _, need := range needed(s) {
 			resource := need.right.Resource
@@ -516,7 +540,8 @@ func TestThePageHasTheTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, table := range map[string]string{"rights": RightsTable(), "load": LoadTable(), "never": neverList()} {
+	for name, table := range map[string]string{"rights": RightsTable(Rights()), "namespaced": RightsTable(NamespacedRights()),
+		"load": LoadTable(false), "prepared": LoadTable(true), "never": neverList()} {
 		begin, end := []byte("<!-- begin "+name+" -->\n"), []byte("<!-- end "+name+" -->")
 		i, j := bytes.Index(text, begin), bytes.Index(text, end)
 		if i < 0 || j < i {

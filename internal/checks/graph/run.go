@@ -222,7 +222,7 @@ func (r *Run) neverServed(ctx context.Context, why string) (*End, error) {
 		told = told || e.Kind == spec.EventNotServed
 	}
 	if !told {
-		if err := r.event(spec.Event{Kind: spec.EventNotServed, Source: NamesOf(r.Kept.Run.ID).Namespace, Text: why}); err != nil {
+		if err := r.event(spec.Event{Kind: spec.EventNotServed, Source: r.Kept.Settings.Names().Namespace, Text: why}); err != nil {
 			return &End{}, err
 		}
 	}
@@ -443,7 +443,7 @@ func (r *Run) takeAway(ctx context.Context, end *End, err error) (*End, error) {
 	end.Left = Teardown(context.WithoutCancel(ctx), r.API, r.Kept.Settings, r.Told)
 	r.Told.Waiting("")
 	if len(end.Left) == 0 {
-		r.Told.Say("all that was made on the cluster is gone again")
+		r.Told.Say("all objects of the run are gone from the cluster")
 	}
 	return end, settled(ctx, err)
 }

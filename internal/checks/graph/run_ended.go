@@ -163,20 +163,19 @@ func (r *Run) nodeChanged(ctx context.Context) []spec.Event {
 // podsNow are the pods of what serves. A server that is away is waited for as ever, since a
 // verdict hangs on it; who interrupts does not want to wait.
 func (r *Run) podsNow(ctx context.Context) ([]kube.Object, error) {
-	namespace := NamesOf(r.Kept.Run.ID).Namespace
-	if pods, err := r.API.List(ctx, resPods, namespace, ""); err == nil || ctx.Err() == nil {
+	if pods, err := podsOfRun(ctx, r.API, r.Kept.Settings); err == nil || ctx.Err() == nil {
 		return pods, err
 	}
 	brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
 	defer cancel()
-	return r.API.List(brief, resPods, namespace, "")
+	return podsOfRun(brief, r.API, r.Kept.Settings)
 }
 
 // tellUnseen tells that it is not known whether pods that serve have ended: a PASS takes
 // that none did.
 func (r *Run) tellUnseen(why string) error {
 	r.Told.Say("whether pods that serve have ended under load could not be seen: " + why)
-	return r.event(spec.Event{Kind: spec.EventPod, Source: NamesOf(r.Kept.Run.ID).Namespace, Reason: spec.PodsUnseen, Text: why})
+	return r.event(spec.Event{Kind: spec.EventPod, Source: r.Kept.Settings.Names().Namespace, Reason: spec.PodsUnseen, Text: why})
 }
 
 // amend holds what became of the deployment against a verdict whose record is not here.

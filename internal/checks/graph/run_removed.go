@@ -15,7 +15,7 @@ import (
 // standing are the objects without which there is nothing to load, in the order in which
 // they are looked at: a namespace that goes takes the graph with it.
 func standing(s *Settings) []Step {
-	n := NamesOf(s.Run)
+	n := s.Names()
 	object := func(kind, namespace, name string) kube.Object {
 		meta := fields{"name": name}
 		if namespace != "" {
@@ -52,7 +52,7 @@ func madeOf(ctx context.Context, api API, s *Settings) (map[string]string, error
 // noteLoad keeps which Job loads, once it is there: from then on it is not to go.
 func (r *Run) noteLoad(ctx context.Context) error {
 	s := r.Kept.Settings
-	o, err := r.API.Read(ctx, resJobs, LoadNamespace(s), NamesOf(s.Run).Load)
+	o, err := r.API.Read(ctx, resJobs, LoadNamespace(s), s.Names().Load)
 	if kube.IsNotFound(err) {
 		return nil // whoever follows it will see
 	}
@@ -111,7 +111,7 @@ func (r *Run) firstRemoved(ctx context.Context, loadOver time.Time) (*spec.Event
 	all := standing(s)
 	made := maps.Clone(r.Kept.Targets.Made)
 	if r.loadJob != "" {
-		job := Step{Resource: resJobs, Object: kube.Object{"kind": "Job", "metadata": fields{"namespace": LoadNamespace(s), "name": NamesOf(s.Run).Load}}}
+		job := Step{Resource: resJobs, Object: kube.Object{"kind": "Job", "metadata": fields{"namespace": LoadNamespace(s), "name": s.Names().Load}}}
 		all, made[nameOf(job.Object)] = append(all, job), r.loadJob
 	}
 	for _, step := range all {

@@ -111,14 +111,14 @@ func takenOf(n kube.GPUNode, s *Settings) *TakenError {
 	if s.GPUs == ByClaim {
 		gpus = len(n.Devices)
 	}
-	own := NamesOf(s.Run).Namespace
+	own := s.Names()
 	had := map[string]int{}
 	for _, h := range s.Held {
 		had[h.Kind+" "+h.Namespace+"/"+h.Name] = h.GPUs
 	}
 	taken, others := &TakenError{Node: n.Name}, 0
 	for _, h := range append(n.PluginHeld[:len(n.PluginHeld):len(n.PluginHeld)], n.ClaimHeld...) {
-		if h.Namespace == own {
+		if h.Namespace == own.Namespace && (!s.Namespaced || own.names(h.Name)) {
 			continue
 		}
 		others += h.GPUs

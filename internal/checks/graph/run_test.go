@@ -119,7 +119,7 @@ func ownLeft(m *memoryAPI) (all []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(m.objects)) {
-		if m.objects[key].Labels()[LabelOwner] == OwnerValue {
+		if o := m.objects[key]; o.Labels()[LabelOwner] == OwnerValue && !sharedSpace(o) {
 			all = append(all, key)
 		}
 	}

@@ -43,6 +43,9 @@ const (
 	roleOther    = "pod"
 )
 
+// graphLabel has the name of the graph that a pod is of; Dynamo's operator writes it.
+const graphLabel = "nvidia.com/dynamo-graph-deployment-name"
+
 func roleOf(pod kube.Object) string {
 	labels := pod.Labels()
 	switch strings.ToLower(labels["nvidia.com/dynamo-component-type"]) {

@@ -47,6 +47,13 @@ type Settings struct {
 	KeepFor      Duration `json:"keepFor"`    // the load's pod waits so long for somebody who fetches its record
 	NoCleanup    bool     `json:"noCleanup,omitempty"`
 	Version      string   `json:"version"` // of the program that began it
+
+	Namespaced bool   `json:"namespaced,omitempty"` // all of the run is in Namespace, and nothing of it is cluster-wide
+	Prepared   bool   `json:"prepared,omitempty"`   // an administrator has made the load's account and its rights
+	Unseen     bool   `json:"unseen,omitempty"`     // who holds GPUs in other namespaces could not be read
+	KeptUID    string `json:"-"`                    // of the ConfigMap that the run is kept in
+
+	SpaceUID string `json:"spaceUID,omitempty"` // of the namespace that was made for the graph: one that has another is not the run's
 }
 
 // Images are the references that a run on a cluster pulls.

@@ -75,20 +75,12 @@ var (
 
 // FindTargets finds them, once all replicas are ready.
 func FindTargets(ctx context.Context, api API, s *Settings) (*Targets, error) {
-	n := NamesOf(s.Run)
-	pods, err := api.List(ctx, resPods, n.Namespace, "")
+	n := s.Names()
+	pods, err := podsOfRun(ctx, api, s)
 	if err != nil {
 		return nil, fmt.Errorf("looking at pods: %w", err)
 	}
-	t := &Targets{Node: s.Node}
-	if s.Gateway {
-		t.URL = fmt.Sprintf("http://%s.%s.svc:80", GatewayName, GatewayNamespace)
-		name, value := RouteHeader(s)
-		t.Headers = map[string]string{name: value}
-	} else {
-		t.URL = fmt.Sprintf("http://%s-frontend.%s.svc:%d", n.Graph, n.Namespace, frontendPort)
-		t.Frontend = t.URL + "/metrics"
-	}
+	t := entrance(s)
 	uuids, missing := gpuOfPods(ctx, api, s, pods)
 	t.miss(missing)
 	for _, pod := range pods {
@@ -121,6 +113,21 @@ func FindTargets(ctx context.Context, api API, s *Settings) (*Targets, error) {
 	}
 	t.Made, err = madeOf(ctx, api, s)
 	return t, err
+}
+
+// entrance is where a run's graph answers: the part of its targets that its settings say.
+func entrance(s *Settings) *Targets {
+	n := s.Names()
+	t := &Targets{Node: s.Node}
+	if s.Gateway {
+		t.URL = fmt.Sprintf("http://%s.%s.svc:80", GatewayName, GatewayNamespace)
+		name, value := RouteHeader(s)
+		t.Headers = map[string]string{name: value}
+		return t
+	}
+	t.URL = fmt.Sprintf("http://%s-frontend.%s.svc:%d", n.Graph, n.Namespace, frontendPort)
+	t.Frontend = t.URL + "/metrics"
+	return t
 }
 
 func (t *Targets) miss(why string) {
@@ -185,7 +192,7 @@ func gpuOfPods(ctx context.Context, api API, s *Settings, pods []kube.Object) (u
 	if s.GPUs != ByClaim {
 		return nil, "" // only telemetry knows whose GPU is whose
 	}
-	claims, err := api.List(ctx, resDRA(s.DRA, "resourceclaims"), NamesOf(s.Run).Namespace, "")
+	claims, err := claimsOfRun(ctx, api, s)
 	if err != nil {
 		return nil, "which GPU each worker has: " + err.Error()
 	}

@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -45,13 +44,11 @@ func (l Left) String() string {
 
 // Teardown removes what a run has made, in order: the graph, its pods, its claims, the
 // queue, the route, the namespace; then the load's Job, its rights, what was kept. Each
-// wait has its own end. Only what carries our owner's label and this run's is deleted.
+// wait has its own end. Only what carries our owner's label and this run's is deleted. The
+// namespace of the validations stays, whoever made it: RemoveSpace removes it.
 // It gives what is left.
 func Teardown(ctx context.Context, api API, s *Settings, told Told) []Left {
-	r := &remover{api: api, told: told, run: s.Run, names: NamesOf(s.Run), queued: s.Queue, last: true}
-	if s.Images.PullSecret != "" {
-		r.holds = map[string]string{s.Namespace: s.Images.PullSecret}
-	}
+	r := &remover{api: api, told: told, run: s.Run, names: s.Names(), queued: s.Queue, spaceUID: s.SpaceUID, shared: s.Namespaced, prepared: s.Prepared}
 	r.graph(ctx)
 	r.load(ctx, s.Namespace)
 	told.waiting("")
@@ -65,12 +62,14 @@ type remover struct {
 	run   string
 	names Names
 
-	queued bool // it made a queue: who may not look for one cannot know that it is gone
+	queued   bool   // it made a queue: who may not look for one cannot know that it is gone
+	spaceUID string // of the namespace that it made for the graph; "": unknown
 
-	last  bool              // nobody comes after it who would say that a namespace stays
-	holds map[string]string // namespaces that a Secret is in which somebody has put there, and its name
+	shared   bool // its graph is in a namespace that others use too, and nothing of it is cluster-wide
+	prepared bool // it made no account and no rights
+	unsure   bool // whether it did is unknown: who may not look for them has not made any
 
-	dry map[string]bool // UIDs of what is taken for gone, and is not touched; nil: all is done
+	dry bool // nothing is touched, and all that would be deleted is taken for gone
 
 	removed []Removed
 	left    []Left
@@ -85,16 +84,13 @@ var (
 	resQueues       = kube.Resource{Group: "scheduling.run.ai", Version: "v2", Name: "queues"}
 	resRoutes       = kube.Resource{Group: "gateway.networking.k8s.io", Version: "v1", Name: "httproutes"}
 
-	resQuotas = kube.Resource{Version: "v1", Name: "resourcequotas"}
-	resLimits = kube.Resource{Version: "v1", Name: "limitranges"}
-
 	graphVersions = []string{"v1beta1", "v1alpha1"}
 	draVersions   = []string{"v1", "v1beta2", "v1beta1"}
 )
 
 // kindOf names a resource as people do.
 func kindOf(r kube.Resource) string {
-	kinds := map[string]string{"namespaces": "Namespace", "pods": "Pod", "configmaps": "ConfigMap", "serviceaccounts": "ServiceAccount", "jobs": "Job",
+	kinds := map[string]string{"namespaces": "Namespace", "pods": "Pod", "configmaps": "ConfigMap", "events": "Event", "secrets": "Secret", "serviceaccounts": "ServiceAccount", "jobs": "Job",
 		"persistentvolumeclaims": "PersistentVolumeClaim", "roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding",
 		"queues": "Queue", "leases": "Lease", "httproutes": "HTTPRoute", "dynamographdeployments": "DynamoGraphDeployment", "resourceclaims": "ResourceClaim", "resourceclaimtemplates": "ResourceClaimTemplate"}
 	if kind := kinds[r.Name]; kind != "" {
@@ -176,7 +172,7 @@ func (r *remover) remove(ctx context.Context, res kube.Resource, o kube.Object, 
 	if !oursOf(o, r.run) || o.UID() == "" {
 		return true
 	}
-	if r.dry != nil {
+	if r.dry {
 		return r.went(res, o)
 	}
 	if !o.Deleting() {
@@ -217,18 +213,10 @@ func (r *remover) gone(ctx context.Context, res kube.Resource, o kube.Object, wi
 
 // went notes that an object is gone, or would be.
 func (r *remover) went(res kube.Resource, o kube.Object) bool {
-	if r.dry != nil {
-		r.dry[o.UID()] = true
-	}
-	if o.Namespace() == "" || o.Namespace() != r.names.Namespace { // what was in the run's own goes with it
+	if r.shared || o.Namespace() != r.names.Namespace { // what was in the run's own goes with it
 		r.removed = append(r.removed, Removed{Run: r.run, Kind: kindOf(res), Namespace: o.Namespace(), Name: o.Name()})
 	}
 	return true
-}
-
-// wouldBeGone says that a dry run takes an object for gone, or who owns it.
-func (r *remover) wouldBeGone(o kube.Object) bool {
-	return r.dry[o.UID()] || slices.ContainsFunc(o.List("metadata", "ownerReferences"), func(owner kube.Object) bool { return r.dry[owner.Text("uid")] })
 }
 
 // selector finds what a run has made.
@@ -259,6 +247,10 @@ func (r *remover) served(ctx context.Context, namespace string, versions []strin
 
 // graph removes what serves, and its namespace.
 func (r *remover) graph(ctx context.Context) {
+	if r.shared {
+		r.within(ctx, r.names.Namespace)
+		return
+	}
 	space, err := r.api.Read(ctx, resNamespaces, "", r.names.Namespace)
 	switch {
 	case kube.IsNotFound(err):
@@ -266,6 +258,9 @@ func (r *remover) graph(ctx context.Context) {
 		r.stays(resNamespaces, "", r.names.Namespace, "it could not be read: "+err.Error(), nil)
 	case !oursOf(space, r.run):
 		space = nil // somebody else's, of the same name
+	case r.spaceUID != "" && space.UID() != r.spaceUID:
+		r.told.say("namespace %s is not the one that run %s made, and is left alone", space.Name(), r.run)
+		space = nil
 	}
 	if err == nil && space != nil {
 		r.inside(ctx, space)
@@ -278,6 +273,11 @@ func (r *remover) graph(ctx context.Context) {
 			for _, o := range routes {
 				r.remove(ctx, resRoutes, o, false, smallGoneWithin)
 			}
+		}
+		if others := r.others(ctx, r.names.Namespace); len(others) > 0 {
+			r.stays(resNamespaces, "", r.names.Namespace, "it holds what the run did not make, which would go with it: "+strings.Join(others, ", "), nil)
+			r.recheck(ctx)
+			return
 		}
 		within := namespaceGoneWithin
 		if len(r.left) > 0 {
@@ -307,20 +307,110 @@ func (r *remover) inside(ctx context.Context, space kube.Object) {
 	for _, o := range r.some(ctx, resJobs, in) {
 		r.removeJob(ctx, o)
 	}
-	if stuck || r.dry != nil {
+	if stuck || r.dry {
 		return // nobody takes its pods away then but the namespace, or nobody at all
 	}
+	r.emptied(ctx, in)
+}
+
+// emptied waits until pods and claims of the run are gone.
+func (r *remover) emptied(ctx context.Context, in string) {
 	r.empty(ctx, in, podsGoneWithin, func() (kube.Resource, []kube.Object, error) {
 		all, err := r.api.List(ctx, resPods, in, "")
-		return resPods, all, err
+		return resPods, slices.DeleteFunc(all, r.isOther), err
 	})
 	r.empty(ctx, in, claimsGoneWithin, func() (kube.Resource, []kube.Object, error) {
 		res, all, err := r.served(ctx, in, draVersions, func(v string) kube.Resource { return resDRA(v, "resourceclaims") })
+		if r.shared {
+			all = slices.DeleteFunc(all, func(o kube.Object) bool { return !r.names.names(o.Name()) })
+		}
 		if kube.IsForbidden(err) { // who claims nothing need not have the right
 			err = nil
 		}
 		return res, all, err
 	})
+}
+
+// isOther says that a pod of the graph's namespace is of something that the run did not make:
+// pods of a graph carry its name, and those of a Job the Job's.
+func (r *remover) isOther(pod kube.Object) bool {
+	return !r.names.ownPod(pod, r.run) && (r.shared || roleOf(pod) == roleOther)
+}
+
+// within removes what serves from a namespace that others use too: by name, and only what
+// carries the run's labels. The Secret goes with what is kept of the run, which owns it.
+func (r *remover) within(ctx context.Context, in string) {
+	res, graphs, err := r.served(ctx, in, graphVersions, resGraphs)
+	if err != nil {
+		r.stays(resGraphs(graphVersions[0]), in, r.names.Graph, "it could not be looked for: "+err.Error(), nil)
+	}
+	stuck := false
+	for _, o := range graphs {
+		stuck = !r.remove(ctx, res, o, true, graphGoneWithin) || stuck
+	}
+	for _, o := range r.some(ctx, resJobs, in) {
+		r.remove(ctx, resJobs, o, true, jobGoneWithin)
+	}
+	if !stuck && !r.dry {
+		r.emptied(ctx, in)
+	}
+	// Who needs no route need not have the right to look for one.
+	if routes, err := r.api.List(ctx, resRoutes, in, r.selector()); err == nil {
+		for _, o := range routes {
+			r.remove(ctx, resRoutes, o, false, smallGoneWithin)
+		}
+	}
+	r.named(ctx, resVolumes, in, r.names.Volume)
+	for _, v := range draVersions {
+		if r.named(ctx, resDRA(v, "resourceclaimtemplates"), in, r.names.Claim) {
+			break
+		}
+	}
+}
+
+// named removes an object of the run by its name. Who may not read one needs none.
+func (r *remover) named(ctx context.Context, res kube.Resource, in, name string) (there bool) {
+	o, err := r.api.Read(ctx, res, in, name)
+	switch {
+	case err == nil:
+		r.remove(ctx, res, o, false, smallGoneWithin)
+		return true
+	case !kube.IsNotFound(err) && !kube.IsForbidden(err):
+		r.stays(res, in, name, "it could not be read: "+err.Error(), nil)
+	}
+	return false
+}
+
+// rights lists what this run has made of a kind of rights.
+func (r *remover) rights(ctx context.Context, res kube.Resource, namespace string) []kube.Object {
+	all, err := r.api.List(ctx, res, namespace, r.selector())
+	if err != nil && !(r.unsure && kube.IsForbidden(err)) {
+		r.stays(res, namespace, "-l "+r.selector(), "it could not be looked for: "+err.Error(), nil)
+	}
+	return all
+}
+
+// others are the workloads of the graph's namespace that the run did not make, by what its
+// rights let it see: pods, Jobs and graphs. Whoever put them there has not meant them to go.
+func (r *remover) others(ctx context.Context, in string) (names []string) {
+	look := func(res kube.Resource, all []kube.Object, isOther func(kube.Object) bool) {
+		for _, o := range all {
+			if isOther(o) && len(o.List("metadata", "ownerReferences")) == 0 {
+				names = append(names, kindOf(res)+" "+o.Name())
+			}
+		}
+	}
+	unlabelled := func(o kube.Object) bool { return !oursOf(o, r.run) }
+	if pods, err := r.api.List(ctx, resPods, in, ""); err == nil {
+		look(resPods, pods, r.isOther)
+	}
+	if jobs, err := r.api.List(ctx, resJobs, in, ""); err == nil {
+		look(resJobs, jobs, unlabelled)
+	}
+	if res, graphs, err := r.served(ctx, in, graphVersions, resGraphs); err == nil {
+		look(res, graphs, unlabelled)
+	}
+	return names
 }
 
 // empty waits until there is nothing of a kind in a namespace that is this run's.
@@ -366,25 +456,28 @@ func (r *remover) queue(ctx context.Context) {
 	}
 }
 
-// load removes what loaded, what was kept, and the namespace of the validations, if it is
-// ours and nobody needs it any more; with "", what is in no namespace alone.
+// load removes what loaded and what was kept; with "", what is in no namespace alone.
 func (r *remover) load(ctx context.Context, namespace string) {
 	if namespace != "" {
 		for _, o := range r.some(ctx, resJobs, namespace) {
 			r.removeJob(ctx, o)
 		}
 	}
-	for _, res := range []kube.Resource{resClusterBinds, resClusterRoles} {
-		for _, o := range r.some(ctx, res, "") {
-			r.remove(ctx, res, o, false, smallGoneWithin)
+	if !r.prepared {
+		for _, res := range []kube.Resource{resClusterBinds, resClusterRoles} {
+			for _, o := range r.rights(ctx, res, "") {
+				r.remove(ctx, res, o, false, smallGoneWithin)
+			}
 		}
 	}
 	if namespace == "" {
 		return
 	}
-	for _, res := range []kube.Resource{resRoleBindings, resRoles, resAccounts} {
-		for _, o := range r.some(ctx, res, namespace) {
-			r.remove(ctx, res, o, false, smallGoneWithin)
+	if !r.prepared {
+		for _, res := range []kube.Resource{resRoleBindings, resRoles, resAccounts} {
+			for _, o := range r.rights(ctx, res, namespace) {
+				r.remove(ctx, res, o, false, smallGoneWithin)
+			}
 		}
 	}
 	// Who was given the roles of an earlier release may not look for reservations, which
@@ -411,52 +504,6 @@ func (r *remover) load(ctx context.Context, namespace string) {
 	if kept != nil {
 		r.remove(ctx, resConfigMaps, kept, false, smallGoneWithin)
 	}
-	r.validation(ctx, namespace)
-}
-
-// validation deletes the namespace of the validations, if it is ours, nothing is in it
-// that a run's rights let us see, and nobody has begun anything in it since that was seen.
-// That it stays is not that something is left. Secrets are not among what is seen: where a
-// run was told of one to pull images with, somebody has put it there, and it stays.
-func (r *remover) validation(ctx context.Context, namespace string) {
-	space, err := r.api.Read(ctx, resNamespaces, "", namespace)
-	if err != nil || space.Deleting() || !sharedSpace(space) || r.wouldBeGone(space) {
-		return
-	}
-	if secret := cmp.Or(space.Annotations()[AnnotationPulls], r.holds[namespace]); secret != "" {
-		if r.last {
-			r.told.say("namespace %s stays, with Secret %s, which images are pulled with", namespace, secret)
-		}
-		return
-	}
-	inside := []kube.Resource{resLeases, resConfigMaps, resJobs, resPods, resAccounts, resRoles, resRoleBindings, resVolumes, resRoutes, resQuotas, resLimits}
-	for _, version := range graphVersions {
-		inside = append(inside, resGraphs(version))
-	}
-	for _, res := range inside {
-		all, err := r.api.List(ctx, res, namespace, "")
-		switch {
-		case kube.IsNotFound(err), kube.IsForbidden(err) && res == resRoutes: // who needs none need not have the right
-		case err != nil:
-			return // who cannot see into it does not delete it
-		}
-		for _, o := range all {
-			theCluster := res == resConfigMaps && o.Name() == "kube-root-ca.crt" || res == resAccounts && o.Name() == "default"
-			goes := res == resPods && oursOf(o, r.run) && o.Deleting() || r.wouldBeGone(o)
-			if !theCluster && !goes {
-				return
-			}
-		}
-	}
-	if r.dry != nil {
-		r.went(resNamespaces, space)
-		return
-	}
-	err = r.api.Delete(ctx, resNamespaces, "", namespace, kube.DeleteOptions{UID: space.UID(), ResourceVersion: space.ResourceVersion()})
-	if err != nil {
-		return // somebody has begun something in it
-	}
-	r.gone(ctx, resNamespaces, space, namespaceGoneWithin)
 }
 
 // sharedSpace says that a namespace is the one that our runs share.

@@ -12,7 +12,7 @@ import (
 // when the node is back or is deleted.
 func (r *remover) removeJob(ctx context.Context, job kube.Object) {
 	lost := ""
-	if r.dry == nil {
+	if !r.dry {
 		lost = r.lostPod(ctx, job)
 	}
 	if lost == "" {

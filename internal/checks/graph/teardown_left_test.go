@@ -263,7 +263,7 @@ func TestAServerThatIsAwayIsWaitedForWhileThingsGo(t *testing.T) {
 				with(m, s)
 				began := time.Now()
 				left := Teardown(t.Context(), absentFor{m, began}, s, Told{})
-				if took := time.Since(began); len(left) > 0 || len(m.names()) > 0 || took < 40*time.Second || took > time.Minute {
+				if took := time.Since(began); len(left) > 0 || len(m.remains()) > 0 || took < 40*time.Second || took > time.Minute {
 					t.Errorf("after %s: left %v, there %v", took, left, m.names())
 				}
 			})

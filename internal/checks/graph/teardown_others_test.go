@@ -51,8 +51,6 @@ func TestAnotherObjectOfTheSameNameIsNotWaitedFor(t *testing.T) {
 // A dry run says what would go, in the order in which it would, and touches nothing.
 func TestADryRunOfCleanSaysWhatCleanDoes(t *testing.T) {
 	const first, second = memoryRun, "another"
-	shared := Removed{Kind: "Namespace", Name: "aicr-validation"}
-	sharedBy := func(run string) Removed { s := shared; s.Run = run; return s }
 	podOf := func(m *memoryAPI, s *Settings, owner string) {
 		pod := manifest("v1", "Pod", s.Namespace, "load-x", s, PartLoad, nil)
 		pod["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"kind": "Job", "uid": owner}}
@@ -64,16 +62,16 @@ func TestADryRunOfCleanSaysWhatCleanDoes(t *testing.T) {
 		last  Removed // what goes last, as far as it is of interest
 		n     int     // how many
 	}{
-		"one run":           {func(m *memoryAPI) { whole(m, runSettings(first)) }, "", sharedBy(first), 13},
-		"one that is named": {func(m *memoryAPI) { whole(m, runSettings(first)) }, first, sharedBy(first), 13},
-		"two runs":          {func(m *memoryAPI) { whole(m, runSettings(first)); whole(m, runSettings(second)) }, "", sharedBy(second), 24},
+		"one run":           {func(m *memoryAPI) { whole(m, runSettings(first)) }, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
+		"one that is named": {func(m *memoryAPI) { whole(m, runSettings(first)) }, first, Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
+		"two runs":          {func(m *memoryAPI) { whole(m, runSettings(first)); whole(m, runSettings(second)) }, "", Removed{second, "ConfigMap", "aicr-validation", NamesOf(second).Kept}, 23},
 		"one of two":        {func(m *memoryAPI) { whole(m, runSettings(first)); whole(m, runSettings(second)) }, first, Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
 		"two namespaces": {func(m *memoryAPI) {
 			whole(m, runSettings(first))
 			other := runSettings(second)
 			other.Namespace = "mine"
 			whole(m, other)
-		}, "", Removed{second, "Namespace", "", "mine"}, 26},
+		}, "", Removed{second, "ConfigMap", "mine", NamesOf(second).Kept}, 24},
 		"somebody is in it": {func(m *memoryAPI) {
 			whole(m, runSettings(first))
 			m.put(resPods, kube.Object{"metadata": map[string]any{"name": "theirs", "namespace": "aicr-validation"}})
@@ -86,11 +84,11 @@ func TestADryRunOfCleanSaysWhatCleanDoes(t *testing.T) {
 			s := runSettings(first)
 			whole(m, s)
 			podOf(m, s, m.objects[memoryKey(resJobs, s.Namespace, NamesOf(first).Load)].UID())
-		}, "", sharedBy(first), 13},
+		}, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
 		"a pod that goes with none": {func(m *memoryAPI) { s := runSettings(first); whole(m, s); podOf(m, s, "gone") }, "", Removed{first, "ConfigMap", "aicr-validation", NamesOf(first).Kept}, 12},
 		"the graph's alone":         {func(m *memoryAPI) { m.put(resNamespaces, namespaceManifest(runSettings(first))) }, "", Removed{first, "Namespace", "", NamesOf(first).Namespace}, 1},
 		"of no namespace alone":     {func(m *memoryAPI) { m.put(resClusterRoles, clusterRoleManifest(runSettings(first))) }, "", Removed{first, "ClusterRole", "", NamesOf(first).Load}, 1},
-		"an empty namespace":        {func(m *memoryAPI) { m.put(resNamespaces, validationManifest(memorySettings())) }, "", shared, 1},
+		"an empty namespace":        {func(m *memoryAPI) { m.put(resNamespaces, validationManifest(memorySettings())) }, "", Removed{}, 0},
 		"nothing":                   {func(*memoryAPI) {}, "", Removed{}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +125,7 @@ func TestWhatIsInNoNamespaceIsRemovedWithoutARightToAll(t *testing.T) {
 		for _, r := range []kube.Resource{resConfigMaps, resAccounts, resRoles, resRoleBindings, resJobs} {
 			m.deny["list all "+r.Name] = true
 		}
-		if _, left, err := Clean(t.Context(), m, "aicr-validation", "", false, Told{}); err != nil || len(left) > 0 || len(m.names()) > 0 {
+		if _, left, err := Clean(t.Context(), m, "aicr-validation", "", false, Told{}); err != nil || len(left) > 0 || len(m.remains()) > 0 {
 			t.Error(left, err, m.names())
 		}
 	})

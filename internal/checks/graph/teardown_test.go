@@ -47,14 +47,14 @@ func TestTeardownRemovesAllOfARunInOrder(t *testing.T) {
 		go func() { time.Sleep(40 * time.Second); m.drop(resPods, n.Namespace, "w-0") }()
 		go func() { time.Sleep(50 * time.Second); m.drop(resDRA("v1", "resourceclaims"), n.Namespace, "c") }()
 		left := Teardown(t.Context(), m, s, h.told())
-		if len(left) > 0 || len(m.names()) > 0 {
+		if len(left) > 0 || len(m.remains()) > 0 {
 			t.Errorf("left %v, there %v", left, m.names())
 		}
 		want := []string{"delete DynamoGraphDeployment " + n.Namespace + "/aicr-inference-perf", "delete Job " + n.Namespace + "/" + n.Populate, "delete Queue /" + n.Queue,
 			"delete HTTPRoute " + n.Namespace + "/aicr-inference-perf", "delete Namespace /" + n.Namespace,
 			"delete Job aicr-validation/" + n.Load, "delete Job aicr-validation/" + n.Trial, "delete ClusterRoleBinding /" + n.Load, "delete ClusterRole /" + n.Load,
 			"delete RoleBinding aicr-validation/" + n.Load, "delete Role aicr-validation/" + n.Load, "delete ServiceAccount aicr-validation/" + n.Load,
-			"delete Lease aicr-validation/" + LeaseName(s.Node), "delete ConfigMap aicr-validation/" + n.Results, "delete ConfigMap aicr-validation/" + n.Kept, "delete Namespace /aicr-validation"}
+			"delete Lease aicr-validation/" + LeaseName(s.Node), "delete ConfigMap aicr-validation/" + n.Results, "delete ConfigMap aicr-validation/" + n.Kept}
 		if diff := cmp.Diff(want, m.writes); diff != "" {
 			t.Error(diff)
 		}
@@ -81,7 +81,7 @@ func TestAnEndpointPickerHasItsTimeToEnd(t *testing.T) {
 		n := NamesOf(s.Run)
 		m.put(resPods, memoryPod("epp-0", "epp", podReady))
 		go func() { time.Sleep(135 * time.Second); m.drop(resPods, n.Namespace, "epp-0") }()
-		if left := Teardown(t.Context(), m, s, h.told()); len(left) > 0 || len(m.names()) > 0 {
+		if left := Teardown(t.Context(), m, s, h.told()); len(left) > 0 || len(m.remains()) > 0 {
 			t.Errorf("left %v, there %v", left, m.names())
 		}
 		for _, line := range h.said {
@@ -129,107 +129,51 @@ func TestAStuckFinalizerIsNamedAndNothingWaitsForEver(t *testing.T) {
 		m.mu.Lock()
 		m.sweep(n.Namespace)
 		m.mu.Unlock()
-		if left := Teardown(t.Context(), m, s, h.told()); len(left) > 0 || len(m.names()) > 0 {
+		if left := Teardown(t.Context(), m, s, h.told()); len(left) > 0 || len(m.remains()) > 0 {
 			t.Errorf("left %v, there %v", left, m.names())
 		}
 	})
 }
 
-// theirs puts something of somebody else into the namespace of the validations.
-func theirs(res kube.Resource, name string) func(*memoryAPI, *Settings) {
-	return func(m *memoryAPI, s *Settings) {
-		m.put(res, kube.Object{"metadata": map[string]any{"name": name, "namespace": s.Namespace}})
-	}
-}
-
-func TestTheSharedNamespaceStaysWhileAnybodyNeedsIt(t *testing.T) {
-	for name, c := range map[string]struct {
-		with func(m *memoryAPI, s *Settings)
-		gone bool
-	}{
-		"nobody":      {func(*memoryAPI, *Settings) {}, true},
-		"another run": {func(m *memoryAPI, _ *Settings) { whole(m, runSettings("another")) }, false},
-		"another's Job": {func(m *memoryAPI, s *Settings) {
-			m.put(resJobs, kube.Object{"metadata": map[string]any{"name": "theirs", "namespace": s.Namespace}})
-		}, false},
-		"another's account":            {theirs(resAccounts, "theirs"), false},
-		"another's role":               {theirs(resRoles, "theirs"), false},
-		"another's binding":            {theirs(resRoleBindings, "theirs"), false},
-		"another's volume":             {theirs(resVolumes, "theirs"), false},
-		"another's route":              {theirs(resRoutes, "theirs"), false},
-		"another's graph":              {theirs(resGraphs("v1beta1"), "theirs"), false},
-		"another's pod":                {theirs(resPods, "theirs"), false},
-		"an administrator's quota":     {theirs(resQuotas, "theirs"), false},
-		"an administrator's limits":    {theirs(resLimits, "theirs"), false},
-		"quotas that may not be seen":  {func(m *memoryAPI, _ *Settings) { m.deny["list resourcequotas"] = true }, false},
-		"a Secret to pull images with": {func(_ *memoryAPI, s *Settings) { s.Images.PullSecret = "pull" }, false},
-		"a Secret that another run was told of": {func(m *memoryAPI, s *Settings) {
-			o := validationManifest(s)
-			o["metadata"].(map[string]any)["annotations"] = map[string]any{AnnotationPulls: "pull"}
-			m.put(resNamespaces, o)
-		}, false},
-		"a pod of the cluster's name":      {theirs(resPods, "default"), false},
-		"an account of the cluster's name": {theirs(resAccounts, "kube-root-ca.crt"), false},
-		"another's pod that goes": {func(m *memoryAPI, s *Settings) {
-			m.put(resPods, kube.Object{"metadata": map[string]any{"name": "theirs", "namespace": s.Namespace, "deletionTimestamp": "2026-01-01T00:00:00Z"}})
-		}, false},
-		"a pod of the run that goes": {func(m *memoryAPI, s *Settings) {
-			pod := manifest("v1", "Pod", s.Namespace, "load-x", s, PartLoad, nil)
-			pod["metadata"].(map[string]any)["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-			m.put(resPods, pod)
-		}, true},
-		"a pod of the run that does not": {func(m *memoryAPI, s *Settings) {
-			m.put(resPods, manifest("v1", "Pod", s.Namespace, "load-x", s, PartLoad, nil))
-		}, false},
-		"another's ConfigMap": {func(m *memoryAPI, s *Settings) {
-			m.put(resConfigMaps, kube.Object{"metadata": map[string]any{"name": "theirs", "namespace": s.Namespace}})
-		}, false},
-		"one that somebody else made": {func(m *memoryAPI, s *Settings) {
-			m.put(resNamespaces, kube.Object{"metadata": map[string]any{"name": s.Namespace, "labels": map[string]any{"a": "b"}}})
-		}, false},
-		"one that cannot be looked into": {func(m *memoryAPI, _ *Settings) { m.deny["list pods"] = true }, false},
+// No run deletes the namespace that runs share, whatever is in it and whoever made it, and no
+// clean does that was not asked to.
+func TestNoRunDeletesTheNamespaceThatRunsShare(t *testing.T) {
+	for name, with := range map[string]func(m *memoryAPI, s *Settings){
+		"nothing else is in it": func(*memoryAPI, *Settings) {},
+		"somebody's Secret is in it": func(m *memoryAPI, s *Settings) {
+			m.put(kube.Resource{Version: "v1", Name: "secrets"}, kube.Object{"metadata": map[string]any{"name": "theirs", "namespace": s.Namespace}})
+		},
+		"another run is in it": func(m *memoryAPI, _ *Settings) { whole(m, runSettings("another")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m, s := newMemory(), runSettings(memoryRun)
+				m, s, h := newMemory(), runSettings(memoryRun), &heard{}
 				whole(m, s)
-				c.with(m, s)
-				Teardown(t.Context(), m, s, Told{})
-				if gone := !m.has(resNamespaces, "", s.Namespace); gone != c.gone {
-					t.Errorf("gone %v: %v", gone, m.names())
+				with(m, s)
+				theirs := m.names()
+				if left := Teardown(t.Context(), m, s, h.told()); len(left) > 0 {
+					t.Fatal(left)
+				}
+				if _, left, err := Clean(t.Context(), m, "aicr-validation", s.Run, false, h.told()); err != nil || len(left) > 0 {
+					t.Fatal(left, err)
+				}
+				if _, _, err := Clean(t.Context(), m, "aicr-validation", "", false, h.told()); err != nil {
+					t.Fatal(err)
+				}
+				if !m.has(resNamespaces, "", s.Namespace) || slices.Contains(m.writes, "delete Namespace /"+s.Namespace) {
+					t.Errorf("the shared namespace is gone: %v", m.writes)
+				}
+				for _, key := range theirs {
+					if strings.HasSuffix(key, "/theirs") && !slices.Contains(m.names(), key) {
+						t.Errorf("%s is gone", key)
+					}
+				}
+				if said := strings.Join(h.said, "\n"); !strings.Contains(said, "'aicr clean --namespace-too --namespace aicr-validation'") {
+					t.Error(said)
 				}
 			})
 		})
 	}
-}
-
-// racing begins another run in the moment in which the shared namespace is to be deleted.
-type racing struct {
-	*memoryAPI
-	begin func()
-}
-
-func (r *racing) Delete(ctx context.Context, res kube.Resource, namespace, name string, o kube.DeleteOptions) error {
-	if res == resNamespaces && name == "aicr-validation" && r.begin != nil {
-		r.begin()
-		r.begin = nil
-	}
-	return r.memoryAPI.Delete(ctx, res, namespace, name, o)
-}
-
-func TestARunThatBeginsWhileAnotherEndsKeepsTheNamespace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, s, other := newMemory(), runSettings(memoryRun), runSettings("another")
-		whole(m, s)
-		r := &racing{m, func() {
-			m.put(resConfigMaps, keptManifest(other))
-			m.put(resNamespaces, validationManifest(other)) // touched: another resourceVersion
-		}}
-		left := Teardown(t.Context(), r, s, Told{})
-		if len(left) > 0 || !m.has(resNamespaces, "", s.Namespace) || !m.has(resConfigMaps, s.Namespace, NamesOf("another").Kept) {
-			t.Errorf("left %v, there %v", left, m.names())
-		}
-	})
 }
 
 func TestACancelledTeardownSaysWhatIsLeft(t *testing.T) {
@@ -297,7 +241,7 @@ func TestCleanLeavesARunAloneThatIsAlive(t *testing.T) {
 				if err != nil || len(left) > 0 {
 					t.Fatal(left, err)
 				}
-				if gone := len(m.names()) == 0; gone != c.gone {
+				if gone := len(m.remains()) == 0; gone != c.gone {
 					t.Errorf("gone %v: %v\n%v", gone, m.names(), h.said)
 				}
 				if diff := cmp.Diff(would, removed); diff != "" {
@@ -311,16 +255,6 @@ func TestCleanLeavesARunAloneThatIsAlive(t *testing.T) {
 	}
 }
 
-func TestCleanRemovesTheSharedNamespaceOfRunsThatAreGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, s := newMemory(), memorySettings()
-		m.put(resNamespaces, validationManifest(s))
-		if removed, left, err := Clean(t.Context(), m, "aicr-validation", "", false, Told{}); err != nil || len(left) > 0 || len(removed) != 1 || len(m.names()) > 0 {
-			t.Error(removed, left, err, m.names())
-		}
-	})
-}
-
 func TestCleanNeedsNoKAI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s, h := newMemory(), runSettings(memoryRun), &heard{}
@@ -330,7 +264,7 @@ func TestCleanNeedsNoKAI(t *testing.T) {
 			m.deny[verb] = true
 		}
 		_, left, err := Clean(t.Context(), m, "aicr-validation", "", false, h.told())
-		if err != nil || len(left) > 0 || len(m.names()) > 0 {
+		if err != nil || len(left) > 0 || len(m.remains()) > 0 {
 			t.Error(left, err, m.names())
 		}
 		// Nor rights in all namespaces.
@@ -338,11 +272,19 @@ func TestCleanNeedsNoKAI(t *testing.T) {
 		for _, r := range []kube.Resource{resConfigMaps, resAccounts, resRoles, resRoleBindings} {
 			m.deny["list all "+r.Name] = true
 		}
-		if _, left, err := Clean(t.Context(), m, "aicr-validation", "", false, h.told()); err != nil || len(left) > 0 || len(m.names()) > 0 {
+		if _, left, err := Clean(t.Context(), m, "aicr-validation", "", false, h.told()); err != nil || len(left) > 0 || len(m.remains()) > 0 {
 			t.Error(left, err, m.names())
 		}
+		// Nor rights over rights, where an administrator has prepared those of the load.
+		s.Prepared = true
 		whole(m, s)
-		m.deny["list clusterroles"] = true
+		for _, r := range []kube.Resource{resClusterRoles, resClusterBinds} {
+			m.deny["list "+r.Name] = true
+		}
+		if _, left, err := Clean(t.Context(), m, "aicr-validation", "", false, h.told()); err != nil || len(left) > 0 || len(m.remains()) > 0 {
+			t.Error(left, err, m.names())
+		}
+		m.deny["list namespaces"] = true
 		if _, _, err := Clean(t.Context(), m, "aicr-validation", "", false, h.told()); !kube.IsForbidden(err) {
 			t.Error(err)
 		}
@@ -404,20 +346,14 @@ func TestNothingOfAnybodyElseIsTouched(t *testing.T) {
 					theirs[key] = o.UID() + " " + o.ResourceVersion()
 				}
 			}
-			shared := memoryKey(resNamespaces, "", s.Namespace)
 			if r.IntN(2) == 0 {
 				Teardown(t.Context(), m, s, Told{})
 			} else if _, _, err := Clean(t.Context(), m, "aicr-validation", s.Run, false, Told{}); err != nil {
 				t.Fatal(err)
 			}
-			emptied := !m.has(resNamespaces, "", s.Namespace)
 			for key, was := range theirs {
 				o := m.objects[key]
-				switch {
-				case o != nil && o.UID()+" "+o.ResourceVersion() == was && !o.Deleting():
-				case key == shared && emptied:
-				case emptied && (strings.HasSuffix(key, "/"+s.Namespace+"/default") || strings.HasSuffix(key, "/"+s.Namespace+"/kube-root-ca.crt")):
-				default:
+				if o == nil || o.UID()+" "+o.ResourceVersion() != was || o.Deleting() {
 					t.Errorf("seed %d: %s of somebody else was touched: %v\n%v", seed, key, o, m.writes)
 				}
 			}

@@ -46,7 +46,7 @@ func (t *trial) look(ctx context.Context, api API, s *Settings) []Cause {
 
 // lookAtTrial looks at the trial's pod. Its Job tells nothing that the pod does not.
 func lookAtTrial(ctx context.Context, api API, s *Settings) (*loadSeen, error) {
-	pods, err := api.List(ctx, resPods, LoadNamespace(s), "batch.kubernetes.io/job-name="+NamesOf(s.Run).Trial)
+	pods, err := api.List(ctx, resPods, LoadNamespace(s), "batch.kubernetes.io/job-name="+s.Names().Trial)
 	if err != nil {
 		return nil, err
 	}

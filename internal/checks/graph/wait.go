@@ -66,21 +66,21 @@ type keptLog struct {
 }
 
 func newWatcher(api API, s *Settings, told Told) *watcher {
-	return &watcher{api: api, s: s, names: NamesOf(s.Run), told: told, seen: causeLedger{}, since: map[string]time.Time{}, logs: map[logOf]keptLog{}, had: map[string]kube.Object{}}
+	return &watcher{api: api, s: s, names: s.Names(), told: told, seen: causeLedger{}, since: map[string]time.Time{}, logs: map[logOf]keptLog{}, had: map[string]kube.Object{}}
 }
 
 // look takes in the whole scene.
 func (w *watcher) look(ctx context.Context) (*Scene, error) {
 	s := &Scene{Settings: w.s, Logs: map[logOf][]string{}}
 	var err error
-	if s.Pods, err = w.api.List(ctx, resPods, w.names.Namespace, ""); err != nil {
+	if s.Pods, err = podsOfRun(ctx, w.api, w.s); err != nil {
 		return nil, fmt.Errorf("looking at pods: %w", err)
 	}
 	s.Pods = slices.DeleteFunc(s.Pods, isOfLoad)
 	if s.Events, err = w.api.List(ctx, resEvents, w.names.Namespace, ""); err != nil {
 		return nil, fmt.Errorf("looking at events: %w", err)
 	}
-	s.Events = slices.DeleteFunc(s.Events, w.names.ofLoad)
+	s.Events = slices.DeleteFunc(s.Events, func(e kube.Object) bool { return w.names.ofLoad(e) || !ofEvent(w.s, e) })
 	if s.Graph, err = w.maybe(ctx, resGraphs(w.s.Graph), w.names.Graph); err != nil {
 		return nil, err
 	}
@@ -122,6 +122,7 @@ func (w *watcher) children(ctx context.Context, s *Scene) (err error) {
 	if err := unlessAbsent(err); err != nil {
 		return fmt.Errorf("looking at the graph's components: %w", err)
 	}
+	s.Components = ownOf(w.s, s.Components)
 	if !w.s.Grove {
 		return nil
 	}
@@ -129,6 +130,7 @@ func (w *watcher) children(ctx context.Context, s *Scene) (err error) {
 	if err := unlessAbsent(err); err != nil {
 		return fmt.Errorf("looking at the graph's cliques: %w", err)
 	}
+	s.Cliques = ownOf(w.s, s.Cliques)
 	return nil
 }
 

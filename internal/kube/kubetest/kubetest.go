@@ -40,6 +40,7 @@ type Server struct {
 	lists    map[string]*list  // by path
 	answers  map[string]answer // instead, by path
 	requests []Request
+	accepted map[string]string // the media type that was asked for last, by path
 	maps     map[string]Object // ConfigMaps by path
 
 	ca []byte
@@ -73,7 +74,7 @@ var always = []string{"v1/Node", "v1/Pod", "apps/v1/Deployment", "apps/v1/Daemon
 // that listens nowhere yet: a test in virtual time serves it over a network in memory.
 func New(t testing.TB, world string) *Server {
 	t.Helper()
-	s := &Server{GitVersion: "v1.34.1", lists: map[string]*list{}, answers: map[string]answer{}, maps: map[string]Object{}}
+	s := &Server{GitVersion: "v1.34.1", lists: map[string]*list{}, answers: map[string]answer{}, accepted: map[string]string{}, maps: map[string]Object{}}
 	for _, kind := range always {
 		s.Serve(kind)
 	}
@@ -197,6 +198,13 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
+// Accepted is the media type that a path was last asked for.
+func (s *Server) Accepted(path string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.accepted[path]
+}
+
 // ConfigMap is what was kept at namespace/name.
 func (s *Server) ConfigMap(namespace, name string) Object {
 	s.mu.Lock()
@@ -214,6 +222,7 @@ func (s *Server) Keep(namespace, name string, object Object) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests, Request{r.Method, r.URL.Path, r.URL.RawQuery})
+	s.accepted[r.URL.Path] = r.Header.Get("Accept")
 	set, isSet := s.answers[r.URL.Path]
 	s.mu.Unlock()
 	switch {
