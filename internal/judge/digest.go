@@ -30,6 +30,7 @@ type digest struct {
 
 	lifeS      float64   // of a request that was served, median; NaN: none was
 	steadyFrom float64   // seconds; throughput is of what comes after
+	settled    bool      // it begins a lifetime of a request after the ramp
 	cutS       float64   // the same in whole seconds, for what is counted by them
 	steady     bool      // MSER-5 found where the start ends
 	batches    []float64 // tokens/s of those without a stall
@@ -179,7 +180,7 @@ const longestEpisode = 86400
 // cut says which seconds are steady and free of stalls, and which a stall touched.
 func (d *digest) cut(t *timeline, r *spec.EpisodeRecord, th *spec.Thresholds) (clean, stalled []bool) {
 	clean, stalled = make([]bool, t.seconds), make([]bool, t.seconds)
-	d.steadyFrom = d.settled(r.Episode.Point.RampS)
+	d.steadyFrom, d.settled = d.settles(r.Episode.Point.RampS, th)
 	if t.seconds == 0 {
 		return clean, stalled
 	}
@@ -206,15 +207,16 @@ func (d *digest) cut(t *timeline, r *spec.EpisodeRecord, th *spec.Thresholds) (c
 	return clean, stalled
 }
 
-// settled is when the load has settled: its users have started, and each has ended the
-// request with which it began. Where requests take so long that no further one would
-// fit, it is a moment after the ramp.
-func (d *digest) settled(ramp float64) float64 {
+// settles is when the load has settled: its users have started, and each has ended the
+// request with which it began. Where requests take so long that too little would be left
+// to judge, it is a moment after the ramp, and the load has not settled.
+func (d *digest) settles(ramp float64, th *spec.Thresholds) (from float64, settled bool) {
 	moment := min(1, 0.1*max(0, d.loadedS-ramp))
-	if d.lifeS > moment && ramp+2*d.lifeS <= d.loadedS {
-		return ramp + d.lifeS
+	from = ramp + max(d.lifeS, moment)
+	if d.lifeS > 0 && math.Ceil(from)+max(d.lifeS, th.MinSteadyS, th.BatchS) <= d.loadedS {
+		return from, true
 	}
-	return ramp + moment
+	return ramp + moment, false
 }
 
 // fine5 is how many observations a second MSER-5 is given: its batches of five are

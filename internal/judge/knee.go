@@ -77,7 +77,7 @@ func KneeLevelOf(r *spec.EpisodeRecord, t *spec.Thresholds) KneeLevel {
 		l.NotUsed = cmp.Or(l.NotUsed, fmt.Sprintf("%d of %d requests failed", l.Failed, l.Sent))
 	}
 	switch {
-	case d.allBatches < leastBatches || d.batchS < d.lifeS:
+	case !d.settled || d.allBatches < leastBatches || d.batchS < d.lifeS:
 		l.NotUsed = cmp.Or(l.NotUsed, fmt.Sprintf("too short: a request takes %.1f s", d.lifeS))
 		return l
 	case len(d.batches) < leastBatches:
