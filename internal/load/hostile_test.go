@@ -181,7 +181,6 @@ func TestATimeoutOfAnIdleConnectionIsItsEnd(t *testing.T) {
 			url := rawServer(t, func(c net.Conn) {
 				eachRequest(c, func(int) error {
 					_, _ = io.WriteString(c, twoTokensAnswer)
-					time.Sleep(time.Millisecond) // so that it is no part of the answer's read
 					_, _ = io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 					return io.EOF
 				})

@@ -32,6 +32,7 @@ type stream struct {
 	body   []byte // the beginning of an answer that is no event stream
 	fault  []byte // the error that the server told inside the stream
 	broken error  // the stream is not what it should be
+	over   bool   // the server has said behind the answer that it closes the connection
 
 	mostEvents int32
 	mostBytes  int64
@@ -65,7 +66,7 @@ func (s *stream) begin(rec *Record) {
 	s.events.Reset()
 	s.stamps = s.stamps[:0]
 	s.isSSE, s.isHTML = false, false
-	s.body, s.fault, s.broken = s.body[:0], s.fault[:0], nil
+	s.body, s.fault, s.broken, s.over = s.body[:0], s.fault[:0], nil, false
 }
 
 // feed takes what one read brought, stamped at. It reports whether the answer
@@ -85,7 +86,9 @@ func (s *stream) feed(b []byte, at int64) (whole bool) {
 		return true
 	}
 	if n < len(b) {
-		s.broken = &surplusError{excerpt(b[n:], 80)}
+		if s.over = idleStateOf(b[n:]) == idleEnded; !s.over {
+			s.broken = &surplusError{excerpt(b[n:], 80)}
+		}
 	}
 	return s.oversized() || s.answer.Done()
 }

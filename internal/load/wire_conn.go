@@ -402,7 +402,7 @@ func (l *connLine) exchange(ctx context.Context, body []byte, str *stream) (err 
 				run.live.tokens.Add(int64(d))
 			}
 			if whole {
-				keep = str.broken == nil && str.answer.Reusable() && !run.plan.NoReuse && stop()
+				keep = str.broken == nil && !str.over && str.answer.Reusable() && !run.plan.NoReuse && stop()
 				return nil
 			}
 		}

@@ -566,7 +566,7 @@ func (l *loop) read(c *loopConn) {
 // end closes the record of a request that was answered or whose connection
 // failed, and lets its user go on.
 func (l *loop) end(c *loopConn, at int64, cause error) {
-	keep := cause == nil && c.broken == nil && c.answer.Reusable() && !l.run.plan.NoReuse && len(c.rest) == 0
+	keep := cause == nil && c.broken == nil && !c.over && c.answer.Reusable() && !l.run.plan.NoReuse && len(c.rest) == 0
 	l.forget(c)
 	l.inFlight--
 	l.finish(&c.stream, at, cause)
