@@ -76,6 +76,9 @@ type Endpoint struct {
 	probe    *load.Probe
 	examined bool // it is known how the server counts; what it takes is known in any case
 	tell     func(spec.Event) error
+	answered int  // workers that were named in an answer
+	named    bool // answers name who serves
+	pagesUp  int  // workers' metrics pages that answered
 
 	mu   sync.Mutex
 	told map[string]bool // notes, each of which is told once

@@ -326,13 +326,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 // expected is how many workers there should be; 0: not known.
 func (e *Endpoint) expected() int {
-	n := 0
-	for _, s := range e.o.Sources {
-		if s.Kind == spec.SourceWorker {
-			n++
-		}
-	}
-	return cmp.Or(e.o.Workers, n)
+	return cmp.Or(e.o.Workers, e.workerPages())
 }
 
 // What a warm-up sends.
@@ -346,7 +340,7 @@ const (
 // reach sends as many short requests as it takes to reach every worker, even when
 // they are chosen by chance: so many that one is left out once in 3000 times.
 func (w *warmup) reach(ctx context.Context, target *load.Target, probe *load.Probe) <-chan *load.Result {
-	n := float64(cmp.Or(w.endpoint.expected(), unknownFleet))
+	n := float64(cmp.Or(w.endpoint.expected(), max(unknownFleet, 2*w.endpoint.answered)))
 	return w.send(ctx, target, probe, int(2*n), int64(math.Ceil(n*(8+math.Log(n)))))
 }
 
@@ -395,10 +389,23 @@ func (w *warmup) everyone(ctx context.Context) error {
 			break
 		}
 		pages = e.pages(ctx) // those that had nothing to tell of before
+		before := e.answered
 		w.seen.add(e, res)
 		lost.add(e, res)
-		if len(w.seen.silent(pages)) == 0 && len(w.seen.answered.byName(e.names)) >= e.o.Workers {
+		e.answered = len(w.seen.answered.byName(e.names))
+		// A fleet of unknown size may be larger than the wave was for: another is sent until
+		// it names nobody new.
+		if grows := e.expected() == 0 && e.answered > unknownFleet && e.answered > before; grows {
+			continue
+		}
+		if len(w.seen.silent(pages)) == 0 && e.answered >= e.o.Workers {
 			break
+		}
+	}
+	e.named = e.answered > 0 || e.probe.Workers
+	for i := range pages {
+		if pages[i].up() {
+			e.pagesUp++
 		}
 	}
 	if ctx.Err() != nil {

@@ -18,7 +18,7 @@ type KneePlan struct {
 	First      int           // in flight a GPU, at which it begins
 	Most       int           // in flight a GPU, at which it ends at the latest
 	LevelS     float64       // of steady load a level, at least
-	ReferenceS float64       // of each episode at the proposed point
+	ReferenceS float64       // of each episode at the proposed point, its ramp included
 	Budget     time.Duration // for all of it once the target can be loaded
 	From       string        // what a reference is said to be of
 
@@ -27,10 +27,20 @@ type KneePlan struct {
 	OwnSentinel bool
 }
 
+// sentinel is what is sent as part of a load, as a validation at that load would. At
+// levels of which one that was asked for would be most of the load, it is less.
+func (p *KneePlan) sentinel(inFlight int) float64 {
+	if p.OwnSentinel {
+		return min(p.Point.SentinelRate, sentinelBound(inFlight, p.Point.OutputTokens))
+	}
+	return SentinelFor(inFlight, p.Point.OutputTokens)
+}
+
 // The stages of a search.
 const (
 	KneeStageLevel     = "level"
 	KneeStageReference = "reference"
+	KneeStageLook      = "half of the proposed load"
 )
 
 // KneeFollower is told how far the search is.
@@ -45,9 +55,13 @@ type KneeFound struct {
 	GPUs      int    // 0: nobody told
 	Levels    []judge.KneeLevel
 	Ended     string // why no further level was measured
+	Spent     KneeSpent
+	More      KneeMore
 	Knee      *judge.Knee
 	Proposal  *judge.KneeProposal
+	Looks     []judge.KneeLevel // at half of the proposed point
 	Reference []judge.KneeLevel // the episodes at the proposed point
+	Denied    string            // why there is no reference at it, where it was not confirmed
 	Took      time.Duration     // of load, on the target's clock
 }
 
@@ -67,6 +81,7 @@ func FindKnee(ctx context.Context, plan *KneePlan, target Target, follow KneeFol
 	}
 	s.begun = target.Now()
 	err = s.levels(ctx)
+	s.found.More = s.more()
 	s.found.Knee.Settle() // there will be no more of them
 	if err == nil && s.found.Knee.Found {
 		err = s.reference(ctx)
@@ -112,19 +127,53 @@ const (
 	kneeFrom         = 8               // part of the knee, from where levels say something about it
 	betweenEpisodes  = 3 * time.Second // for the last answers of one, and the start of the next
 
-	referenceEpisodes = 5 // the interval of three is twice as wide
+	referenceEpisodes = 5                     // the interval of three is twice as wide
+	referenceLoads    = referenceEpisodes + 1 // and a look at half of it
+	mostLooks         = 3                     // at half of it, where it is near whether that load pays
 )
+
+// KneeSpent is what became of the budget.
+type KneeSpent struct {
+	BudgetS float64 `json:"budget_s"`
+	LevelsS float64 `json:"levels_s"` // went into levels
+	KeptS   float64 `json:"kept_s"`   // for the reference, and the look at half of it
+}
+
+// KneeMore is what more budget would buy; zero: nothing is wanted, or more of the same
+// levels would not do.
+type KneeMore struct {
+	Levels int     `json:"levels"`
+	TakesS float64 `json:"takes_s"`
+	Within float64 `json:"within"` // half of the interval that they would leave, relative
+}
+
+// more says what it takes to know the knee well enough.
+func (s *sweep) more() KneeMore {
+	k, n := s.found.Knee, len(s.found.Levels)
+	if !k.Found || k.Half() <= kneeSureEnough {
+		return KneeMore{}
+	}
+	levels := max(k.MoreLevels(n, kneeSureEnough), fewestKneeLevels-n)
+	if n+levels > mostKneeLevels {
+		return KneeMore{}
+	}
+	each := episodeTakes(0, seconds(s.length(int(k.InFlight))))
+	return KneeMore{Levels: levels, TakesS: (time.Duration(levels) * each).Seconds(), Within: kneeSureEnough}
+}
 
 // levels measures one level after the other until the knee is known well enough.
 func (s *sweep) levels(ctx context.Context) error {
 	s.found.Knee = judge.FindKnee(nil, &s.plan.Thresholds)
-	spare := referenceEpisodes * episodeTakes(seconds(s.plan.Point.RampS), seconds(s.plan.ReferenceS))
 	next := s.plan.First * s.gpus()
 	stuck := ""
 	for {
 		lasts := s.length(next)
-		if s.target.Now()-s.begun+episodeTakes(0, seconds(lasts)) > s.plan.Budget-spare {
-			s.found.Ended = fmt.Sprintf("the budget of %v was used up", s.plan.Budget)
+		kept := referenceLoads * episodeTakes(0, seconds(s.referenceLasts(next)))
+		spent := s.target.Now() - s.begun
+		s.found.Spent = KneeSpent{BudgetS: s.plan.Budget.Seconds(), LevelsS: spent.Seconds(), KeptS: kept.Seconds()}
+		if spent+episodeTakes(0, seconds(lasts)) > s.plan.Budget-kept {
+			s.found.Ended = fmt.Sprintf("the budget of %v is spent: levels took %v, %v is kept for the reference (%d episodes and a look at half the load), and the next level takes %v",
+				s.plan.Budget, spent.Round(time.Second), kept.Round(time.Second), referenceEpisodes, episodeTakes(0, seconds(lasts)).Round(time.Second))
 			return nil
 		}
 		l, err := s.load(ctx, KneeStageLevel, next, lasts)
@@ -277,7 +326,7 @@ func same(all []judge.KneeLevel, inFlight int) int {
 }
 
 // between is where the next level is put once the knee is somewhere: into the gap
-// that holds it while that is wide, then into the widest.
+// that holds it while that is wide, then into the widest that has room for a level.
 func (s *sweep) between(k *judge.Knee) int {
 	const wide = 1.2
 	from := max(float64(s.gpus()), k.InFlight/kneeFrom)
@@ -289,38 +338,101 @@ func (s *sweep) between(k *judge.Knee) int {
 		}
 	}
 	slices.Sort(at)
-	low, high := at[0], at[0]
+	best, width := 0, 0.0
 	for i := 1; i < len(at); i++ {
-		if a, b := at[i-1], at[i]; a < k.InFlight && k.InFlight <= b && b > a*wide {
-			low, high = a, b
-			break
-		} else if b/a > high/low {
-			low, high = a, b
+		a, b := at[i-1], at[i]
+		mid := wholeGPUs(int(math.Round(math.Sqrt(a*b))), s.gpus())
+		if float64(mid) <= a || float64(mid) >= b { // GPUs carry the same: there is no level between the two
+			continue
+		}
+		if a < k.InFlight && k.InFlight <= b && b > a*wide {
+			return mid
+		}
+		if b/a > width {
+			best, width = mid, b/a
 		}
 	}
-	return int(math.Sqrt(low * high))
+	if best == 0 { // all that there are were measured: once more where it matters
+		best = wholeGPUs(int(math.Round(k.InFlight)), s.gpus())
+	}
+	return best
 }
 
 // wholeGPUs has every GPU carry the same.
 func wholeGPUs(n, gpus int) int { return max(1, (n+gpus/2)/gpus) * gpus }
 
-// reference measures the proposed point as often as a dispersion needs.
+// referenceLasts is how long an episode at a load is, its ramp included: as long as was
+// asked for, or a lifetime to settle and three to measure. A fleet is a little faster
+// while requests that began together end together, so that a reference is best of
+// episodes as long as those that are held against it.
+func (s *sweep) referenceLasts(inFlight int) float64 {
+	life := 0.0
+	for i := range s.found.Levels {
+		if l := &s.found.Levels[i]; l.LifetimeS != nil && l.InFlight <= inFlight {
+			life = max(life, *l.LifetimeS)
+		}
+	}
+	return max(s.plan.ReferenceS, s.plan.Point.RampS+max(1, 4*life))
+}
+
+// affords says whether so many loads of a length still fit into the budget.
+func (s *sweep) affords(loads int, lasts float64) bool {
+	return s.target.Now()-s.begun+time.Duration(loads)*episodeTakes(0, seconds(lasts)) <= s.plan.Budget
+}
+
+// reference proposes a point and measures it. One at which a validation would find the
+// load past the knee is given up for a lower one, as often as the budget allows.
 func (s *sweep) reference(ctx context.Context) error {
 	f := s.found
 	f.Proposal = judge.ProposeBelow(f.Knee, f.Levels, s.gpus(), &s.plan.Thresholds)
-	if f.Proposal == nil {
-		return nil
-	}
-	lasts := s.plan.Point.RampS + s.plan.ReferenceS
-	for _, l := range f.Levels {
-		if l.LifetimeS != nil {
-			lasts = max(lasts, s.plan.Point.RampS+3**l.LifetimeS)
-		}
-	}
-	for good, bad := 0, 0; good < referenceEpisodes && bad <= s.plan.Thresholds.MaxRetries; {
-		l, err := s.load(ctx, KneeStageReference, f.Proposal.InFlight, lasts)
+	for f.Proposal != nil {
+		lasts := s.referenceLasts(f.Proposal.InFlight)
+		pays, err := s.measure(ctx, f.Proposal, lasts)
 		if err != nil {
 			return err
+		}
+		if pays {
+			f.Proposal.Refer(f.Reference, s.plan.From, &s.plan.Thresholds)
+			return nil
+		}
+		lower := f.Proposal.Lower(s.gpus())
+		if lower == nil || !s.affords(referenceLoads, lasts) {
+			d := f.Proposal.Doubling
+			f.Denied = fmt.Sprintf("from %d to %d in flight throughput was measured to rise by 2^%.2f only, and it must be 2^%.2f", d.From, d.To, d.Elasticity, s.plan.Thresholds.Elasticity)
+			if lower != nil {
+				f.Denied += fmt.Sprintf("; to measure a lower point takes %v more than the budget", (referenceLoads * episodeTakes(0, seconds(lasts))).Round(time.Second))
+			}
+			return nil
+		}
+		f.Proposal = lower
+	}
+	return nil
+}
+
+// measure measures a point as often as a dispersion needs, and half of it as a
+// validation does, until it is clear whether that load pays.
+func (s *sweep) measure(ctx context.Context, p *judge.KneeProposal, lasts float64) (pays bool, err error) {
+	f, least := s.found, s.plan.Thresholds.Elasticity
+	f.Looks, f.Reference = nil, nil
+	half := p.InFlight / s.gpus() / 2 * s.gpus()
+	look := func() error {
+		if half == 0 || len(f.Looks) == mostLooks || len(f.Looks) > 0 && !s.affords(1, lasts) {
+			return nil
+		}
+		l, err := s.load(ctx, KneeStageLook, half, lasts)
+		if err == nil {
+			f.Looks = append(f.Looks, l)
+			s.follow.Measured(KneeStageLook, l, f.Knee)
+		}
+		return err
+	}
+	if err := look(); err != nil {
+		return false, err
+	}
+	for good, bad := 0, 0; good < referenceEpisodes && bad <= s.plan.Thresholds.MaxRetries; {
+		l, err := s.load(ctx, KneeStageReference, p.InFlight, lasts)
+		if err != nil {
+			return false, err
 		}
 		f.Reference = append(f.Reference, l)
 		if l.NotUsed == "" {
@@ -329,21 +441,37 @@ func (s *sweep) reference(ctx context.Context) error {
 			bad++
 		}
 		s.follow.Measured(KneeStageReference, l, f.Knee)
+		if d := p.Measure(f.Looks, f.Reference, &s.plan.Thresholds); d.Past(least) {
+			p.Doubling = &d
+			return false, nil
+		}
 	}
-	f.Proposal.Refer(f.Reference, s.plan.From, &s.plan.Thresholds)
-	return nil
+	for {
+		d := p.Measure(f.Looks, f.Reference, &s.plan.Thresholds)
+		if math.IsNaN(d.Elasticity) {
+			return true, nil // there is no half of it, or nothing counts, which is told elsewhere
+		}
+		p.Doubling = &d
+		before := len(f.Looks)
+		if d.Near(least) {
+			if err := look(); err != nil {
+				return false, err
+			}
+		}
+		if len(f.Looks) == before {
+			return d.Pays(least), nil
+		}
+	}
 }
 
-// load loads the target once. The sweep has no sentinel: at a low level it would be
-// much of the load. The reference has the one that it will be compared with.
+// load loads the target once, with the sentinel that a validation at that load has: the
+// one at half of a load has that of the whole.
 func (s *sweep) load(ctx context.Context, stage string, inFlight int, lasts float64) (judge.KneeLevel, error) {
 	point := s.plan.Point
 	point.Workers, point.Concurrency, point.DurationS = s.found.GPUs, inFlight, lasts
-	switch {
-	case stage == KneeStageLevel:
-		point.SentinelRate = 0
-	case !s.plan.OwnSentinel:
-		point.SentinelRate = SentinelFor(inFlight)
+	point.SentinelRate = s.plan.sentinel(inFlight)
+	if stage == KneeStageLook {
+		point.SentinelRate = s.plan.sentinel(s.found.Proposal.InFlight)
 	}
 	s.follow.Loading(stage, inFlight, lasts)
 	s.loads++

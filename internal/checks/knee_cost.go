@@ -8,6 +8,7 @@ type KneeCost struct {
 	Rising             []int   `json:"rising"` // in flight a GPU, until the knee is passed
 	ExpectedLevels     int     `json:"expected_levels"`
 	ReferenceEpisodes  int     `json:"reference_episodes"`
+	KeptS              float64 `json:"kept_s"` // of the budget, for the reference and a look at half of it
 	ExpectedS          float64 `json:"expected_s"`
 	WorstS             float64 `json:"worst_s"`
 	ExpectedGPUMinutes float64 `json:"expected_gpu_minutes"`
@@ -22,19 +23,20 @@ func (p *KneePlan) Cost() KneeCost {
 	}
 	c.Rising = append(c.Rising, p.Most)
 	ramp := seconds(p.Point.RampS)
-	worst := p.Budget + time.Duration(p.Thresholds.MaxRetries)*episodeTakes(ramp, seconds(p.ReferenceS))
-	expected := min(p.Budget, enoughKneeLevels*episodeTakes(ramp, seconds(p.LevelS))+referenceEpisodes*episodeTakes(ramp, seconds(p.ReferenceS)))
+	kept := referenceLoads * episodeTakes(0, seconds(p.ReferenceS))
+	worst := p.Budget + time.Duration(p.Thresholds.MaxRetries)*episodeTakes(0, seconds(p.ReferenceS))
+	expected := min(p.Budget, enoughKneeLevels*episodeTakes(ramp, seconds(p.LevelS))+kept)
+	c.KeptS = kept.Seconds()
 	c.ExpectedS, c.WorstS = expected.Seconds(), worst.Seconds()
 	gpus := float64(max(1, p.Point.Workers))
 	c.ExpectedGPUMinutes, c.WorstGPUMinutes = expected.Minutes()*gpus, worst.Minutes()*gpus
 	return c
 }
 
-// KneeAtLeast is the least budget that can come to something: as many levels as it
-// takes to see a bend, and the reference.
+// KneeAtLeast is the least budget with which a search can end in a knee and a reference:
+// as many levels as it asks for before it calls a knee known, and what is kept.
 func KneeAtLeast(ramp, level, reference time.Duration) time.Duration {
-	const levels = 6
-	return levels*episodeTakes(ramp, level) + referenceEpisodes*episodeTakes(ramp, reference)
+	return fewestKneeLevels*episodeTakes(ramp, level) + referenceLoads*episodeTakes(0, reference)
 }
 
 func episodeTakes(ramp, steady time.Duration) time.Duration {

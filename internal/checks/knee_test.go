@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func (f *bentFleet) Load(ctx context.Context, number int, p spec.OperatingPoint)
 		return nil, context.Cause(ctx)
 	}
 	users := p.Concurrency
-	r := &spec.EpisodeRecord{Episode: spec.Episode{Number: number, Point: p, Client: spec.BenchClient{Valid: true}}}
+	r := &spec.EpisodeRecord{Episode: spec.Episode{Number: number, Point: p, LoadedS: p.DurationS, Client: spec.BenchClient{Valid: true}}}
 	if f.holds > 0 && users > f.holds {
 		users = f.holds
 		r.Episode.Client = spec.BenchClient{Reasons: []spec.BenchReason{{Text: "held too few"}}}
@@ -119,7 +120,7 @@ func TestASweepFindsTheKneeAndMeasuresBelowIt(t *testing.T) {
 		if l.InFlight%2 != 0 {
 			t.Errorf("level %d gives two GPUs different loads", l.InFlight)
 		}
-		if sentinel := fleet.points[i].SentinelRate; sentinel != 0 {
+		if sentinel := fleet.points[i].SentinelRate; sentinel != kneePlan(2).sentinel(l.InFlight) || sentinel <= 0 {
 			t.Errorf("level %d has a sentinel of %v a second", l.InFlight, sentinel)
 		}
 	}
@@ -136,12 +137,20 @@ func TestASweepFindsTheKneeAndMeasuresBelowIt(t *testing.T) {
 	if want := fleet.throughput(float64(p.InFlight)); math.Abs(p.Reference.Throughput/want-1) > 0.02 {
 		t.Errorf("reference %.0f, want %.0f", p.Reference.Throughput, want)
 	}
-	for _, point := range fleet.points[len(found.Levels):] {
-		if point.Concurrency != p.InFlight || point.SentinelRate != 10 {
-			t.Errorf("an episode of the reference was loaded with %d in flight and a sentinel of %v", point.Concurrency, point.SentinelRate)
+	sentinel := kneePlan(2).sentinel(p.InFlight)
+	for i, point := range fleet.points[len(found.Levels):] {
+		want := p.InFlight
+		if i == 0 { // the look at half of it
+			want = p.PerGPU / 2 * 2
+		}
+		if point.Concurrency != want || point.SentinelRate != sentinel {
+			t.Errorf("load %d of the reference has %d in flight and a sentinel of %v", i, point.Concurrency, point.SentinelRate)
 		}
 	}
-	if n := len(found.Levels) + len(found.Reference); len(follow.loading) != n || len(follow.measured) != n || found.Took != fleet.clock-time.Minute {
+	if d := p.Doubling; d == nil || !d.Pays(0.55) || d.Past(0.55) {
+		t.Errorf("the doubling that was measured there: %+v", d)
+	}
+	if n := len(found.Levels) + len(found.Looks) + len(found.Reference); len(follow.loading) != n || len(follow.measured) != n || found.Took != fleet.clock-time.Minute {
 		t.Errorf("%d loads, %d begun, %d measured, %v of %v", n, len(follow.loading), len(follow.measured), found.Took, fleet.clock)
 	}
 }
@@ -188,7 +197,9 @@ func TestAKneeBelowTheClientsLimitStands(t *testing.T) {
 }
 
 func TestASweepKeepsItsBudget(t *testing.T) {
-	for _, budget := range []time.Duration{90 * time.Second, 3 * time.Minute, 5 * time.Minute} {
+	plan := kneePlan(2)
+	least := KneeAtLeast(seconds(plan.Point.RampS), seconds(plan.LevelS), seconds(plan.ReferenceS))
+	for _, budget := range []time.Duration{100 * time.Second, 2 * time.Minute, least, 5 * time.Minute} {
 		fleet, plan := bent(), kneePlan(2)
 		plan.Budget = budget
 		found, err := FindKnee(t.Context(), plan, fleet, &followedKnee{})
@@ -200,6 +211,130 @@ func TestASweepKeepsItsBudget(t *testing.T) {
 		}
 		if len(found.Levels) == 0 {
 			t.Errorf("nothing was measured with a budget of %v", budget)
+		}
+		if known := found.Proposal != nil && found.Proposal.Reference != nil; budget >= least && !known {
+			t.Errorf("no reference with a budget of %v, and %v is the least: %s", budget, least, found.Ended)
+		}
+		if budget < least && (!strings.Contains(found.Ended, "is kept for the reference (5 episodes and a look at half the load)") || found.Spent.KeptS < 78 || found.Spent.LevelsS <= 0) {
+			t.Errorf("it does not say what the budget of %v went into: %q, %+v", budget, found.Ended, found.Spent)
+		}
+	}
+}
+
+// stepped is a fleet whose engines compute a batch as large as the next of some sizes, as
+// CUDA graphs do: throughput falls by a step where a batch is one larger than a size.
+type stepped struct {
+	bentFleet
+	sizes   []int   // of batches
+	scatter float64 // ln-sd of a load
+	rng     *rand.Rand
+}
+
+func (f *stepped) throughputOf(n float64) float64 {
+	batch := n / float64(f.workers)
+	padded := batch
+	for _, size := range f.sizes {
+		if padded = float64(size); padded >= batch {
+			break
+		}
+	}
+	return n / (f.base + f.slope*max(padded, batch)*float64(f.workers)) * math.Exp(f.scatter*f.rng.NormFloat64())
+}
+
+func (f *stepped) Load(ctx context.Context, number int, p spec.OperatingPoint) (*spec.EpisodeRecord, error) {
+	flat := f.bentFleet // the formula of one load
+	flat.base, flat.slope = float64(p.Concurrency)/f.throughputOf(float64(p.Concurrency)), 0
+	flat.points = nil
+	r, err := flat.Load(ctx, number, p)
+	f.clock = flat.clock
+	return r, err
+}
+
+// cudaGraphs are the batches that vLLM captures: 1, 2, 4, and every eighth.
+func cudaGraphs(most int) []int {
+	all := []int{1, 2, 4}
+	for n := 8; n <= most; n += 8 {
+		all = append(all, n)
+	}
+	return all
+}
+
+// A point that is proposed is not past the knee by the validation that follows, whatever
+// the shape of the fleet: both use one criterion, and the proposal is held to it.
+func TestWhatIsProposedIsNeverCalledPastTheKnee(t *testing.T) {
+	proposed := 0
+	for name, fleet := range map[string]stepped{
+		"smooth":                {bentFleet: bentFleet{base: 1e-2, slope: 1e-4}, sizes: []int{}},
+		"CUDA graphs":           {bentFleet: bentFleet{base: 1e-2, slope: 1e-4}, sizes: cudaGraphs(512)},
+		"CUDA graphs, steep":    {bentFleet: bentFleet{base: 4e-3, slope: 1e-4}, sizes: cudaGraphs(512)},
+		"few sizes":             {bentFleet: bentFleet{base: 1e-2, slope: 1e-4}, sizes: []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}},
+		"few sizes, and steep":  {bentFleet: bentFleet{base: 4e-3, slope: 1e-4}, sizes: []int{1, 2, 4, 8, 16, 24, 48, 96, 192, 384}},
+		"very few, and scatter": {bentFleet: bentFleet{base: 1e-2, slope: 1e-4}, sizes: []int{4, 16, 40, 100, 250}},
+	} {
+		for seed := range uint64(12) {
+			for _, scatter := range []float64{0, 0.01, 0.03} {
+				fleet := fleet
+				fleet.workers, fleet.tokens, fleet.scatter, fleet.rng = 4, 16, scatter, rand.New(rand.NewPCG(seed, 1))
+				plan := kneePlan(4)
+				plan.OwnSentinel, plan.Budget = false, 15*time.Minute
+				found, err := FindKnee(t.Context(), plan, &fleet, &followedKnee{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if found.Proposal == nil || found.Proposal.Reference == nil {
+					continue
+				}
+				proposed++
+				if note := pastKneeAt(t, &fleet, plan, found.Proposal); note != "" {
+					t.Errorf("%s, seed %d, scatter %.2f: proposed %d a GPU (%+v), and a validation says %s", name, seed, scatter, found.Proposal.PerGPU, found.Proposal.Doubling, note)
+				}
+			}
+		}
+	}
+	if proposed < 160 {
+		t.Errorf("%d of 216 searches ended in a proposal", proposed)
+	}
+}
+
+// pastKneeAt is what a validation at the proposed point, against its reference, says of
+// the knee: a look at half of it, and two episodes.
+func pastKneeAt(t *testing.T, fleet *stepped, k *KneePlan, p *judge.KneeProposal) string {
+	t.Helper()
+	th := k.Thresholds
+	th.BootstrapDraws = 100
+	plan := &spec.Plan{Schema: spec.PlanSchema, Profile: spec.ProfileStandard, Thresholds: th, Point: k.Point, Reference: p.Reference, Constraints: []spec.Constraint{}}
+	plan.Point.Concurrency, plan.Point.DurationS = p.InFlight, 22
+	half := plan.Point
+	half.Concurrency, half.DurationS = p.PerGPU/2*fleet.workers, 20
+	var episodes []*spec.EpisodeRecord
+	for number, point := range []spec.OperatingPoint{half, plan.Point, plan.Point} {
+		r, err := fleet.Load(t.Context(), number, point)
+		if err != nil {
+			t.Fatal(err)
+		}
+		episodes = append(episodes, r)
+	}
+	for _, f := range judge.Judge(plan, nil, episodes...).Findings {
+		if f.ID == "load/past-knee" {
+			return f.Summary
+		}
+	}
+	return ""
+}
+
+// Three GPUs that carry the same leave no level between some that were measured: such a
+// gap is not looked into again and again.
+func TestAGapWithoutALevelIsLeftAlone(t *testing.T) {
+	fleet, plan := &bentFleet{base: 1e-2, slope: 4e-4, tokens: 16}, kneePlan(3)
+	plan.First = 2
+	found, err := FindKnee(t.Context(), plan, fleet, &followedKnee{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[int]int{}
+	for _, l := range found.Levels {
+		if times[l.InFlight]++; times[l.InFlight] > 2 && math.Abs(float64(l.InFlight)/found.Knee.InFlight-1) > 0.2 {
+			t.Errorf("%d in flight was measured %d times, and the knee is at %.0f", l.InFlight, times[l.InFlight], found.Knee.InFlight)
 		}
 	}
 }
@@ -256,8 +391,24 @@ func TestTheCostOfASweepIsWithinItsBudget(t *testing.T) {
 	plan := kneePlan(2)
 	c := plan.Cost()
 	want := KneeCost{Rising: []int{4, 8, 16, 32, 64, 128, 256}, ExpectedLevels: 16, ReferenceEpisodes: 5,
-		ExpectedS: 16*10 + 5*14, WorstS: 600 + 2*14, ExpectedGPUMinutes: 230.0 / 60 * 2, WorstGPUMinutes: 628.0 / 60 * 2}
+		KeptS:     6 * 13,
+		ExpectedS: 16*10 + 6*13, WorstS: 600 + 2*13, ExpectedGPUMinutes: 238.0 / 60 * 2, WorstGPUMinutes: 626.0 / 60 * 2}
 	if diff := cmp.Diff(want, c, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A reference of tokens that were never sent would make every honest fleet look slow.
+func TestALevelOfImpossibleTokensIsNotUsed(t *testing.T) {
+	fleet := bent()
+	fleet.tokens = 160 // where 16 are asked for
+	found, err := FindKnee(t.Context(), kneePlan(2), fleet, &followedKnee{})
+	if err != nil || found.Proposal != nil || len(found.Levels) == 0 {
+		t.Fatalf("%d levels, proposal %v: %v", len(found.Levels), found.Proposal, err)
+	}
+	for _, l := range found.Levels {
+		if !strings.Contains(l.NotUsed, "counts tokens that it did not send") || l.Client {
+			t.Errorf("%d in flight: %q, by the client's doing: %t", l.InFlight, l.NotUsed, l.Client)
+		}
 	}
 }

@@ -3,9 +3,11 @@ package checks
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"aicr/internal/judge"
+	"aicr/internal/redact"
 	"aicr/internal/spec"
 )
 
@@ -38,7 +40,22 @@ type Keeper interface {
 // Follower is told how far a run is.
 type Follower interface {
 	Stage(stage string, number int)
+	// Episode is told of a whole episode, with the throughputs that the judge measured
+	// among its figures. Number 0 is the look at half the load.
+	Episode(e *spec.Episode)
 	Judged(number int, v *spec.Verdict, next *judge.Next)
+}
+
+// Replanner is a Keeper that can make the plan anew, before any load: with the number of
+// workers that the target was found to have. It changes the plan in its place.
+type Replanner interface {
+	Found(workers int, origin string) error
+}
+
+// Forecaster is a Follower that is shown why a run cannot pass, before any load. It says
+// whether the run ends there.
+type Forecaster interface {
+	CannotPass(why []judge.Hindrance) (end bool)
 }
 
 // Run carries out a plan and gives the verdict. What was kept by then gives the
@@ -80,7 +97,10 @@ type run struct {
 	keep   Keeper
 	follow Follower
 	judged *judge.Case
-	lost   error // what could not be kept: no verdict follows from a record with a hole
+
+	foretold []judge.Hindrance // why it cannot pass, as far as it was said
+
+	lost error // what could not be kept: no verdict follows from a record with a hole
 }
 
 // tell keeps an event before the judge hears of it, so that the judge never knows
@@ -89,6 +109,7 @@ func (r *run) tell(e spec.Event) error {
 	if e.T == 0 {
 		e.T = r.target.Now().Seconds()
 	}
+	e.Text = redact.Masked(e.Text) // once, for the record and for the verdict: who judges again masks what is masked
 	if err := r.keep.Event(e); err != nil {
 		r.lost = err
 		return err
@@ -98,9 +119,15 @@ func (r *run) tell(e spec.Event) error {
 }
 
 func (r *run) all(ctx context.Context) error {
+	if ended, err := r.forecast(judge.Known{}); ended || err != nil {
+		return err
+	}
 	r.follow.Stage("start", 0)
 	ready, err := r.target.Start(ctx, r.tell)
 	if err != nil || !ready {
+		return err
+	}
+	if ended, err := r.look(ctx); ended || err != nil {
 		return err
 	}
 	if half := r.plan.Half; half != nil {
@@ -125,6 +152,44 @@ func (r *run) all(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// look asks the target what was open before it started.
+func (r *run) look(ctx context.Context) (ended bool, err error) {
+	t, ok := r.target.(Knower)
+	if !ok {
+		return false, nil
+	}
+	known := t.Known(ctx)
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if k, ok := r.keep.(Replanner); ok && r.plan.Point.Workers == 0 && known.Workers > 0 {
+		if err := k.Found(known.Workers, known.Origin); err != nil {
+			return false, err
+		}
+	}
+	return r.forecast(known)
+}
+
+// forecast says why the run cannot pass, and ends it where that is wanted. What was said
+// before is not said again.
+func (r *run) forecast(known judge.Known) (ended bool, err error) {
+	f, ok := r.follow.(Forecaster)
+	if !ok {
+		return false, nil
+	}
+	why := slices.DeleteFunc(judge.CannotPass(r.plan, known), func(h judge.Hindrance) bool { return slices.Contains(r.foretold, h) })
+	r.foretold = append(r.foretold, why...)
+	if len(why) == 0 || !f.CannotPass(why) {
+		return false, nil
+	}
+	for _, h := range r.foretold {
+		if err := r.tell(spec.Event{Kind: spec.EventCannotPass, Reason: h.Code, Text: h.Words()}); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
 }
 
 // rest waits before an episode is repeated: what kept the client from its work may
@@ -156,19 +221,30 @@ func (r *run) episode(ctx context.Context, number int, point spec.OperatingPoint
 		return err
 	}
 	r.judged.Add(e)
+	measured := e.Episode
+	measured.Figures = slices.Concat(r.judged.Throughputs(), measured.Figures)
+	r.follow.Episode(&measured)
 	return nil
 }
 
-// The sentinel is a hundredth of what is in flight, a second: it must not be the load
-// itself.
+// The sentinel is a hundredth of what is in flight, a second, and about a tenth of it in
+// flight at most, on an engine that takes so long for a token: it is a part of the load,
+// and must not be the load itself.
 const (
-	mostSentinel  = 10.0
-	leastSentinel = 0.5
-	sentinelShare = 0.01
+	mostSentinel   = 10.0
+	leastSentinel  = 0.5
+	sentinelShare  = 0.01
+	sentinelFlight = 0.1
+	slowTokenS     = 0.03
 )
 
-// SentinelFor is how many requests a second an open loop sends beside so many in
-// flight, where nothing else is asked for.
-func SentinelFor(inFlight int) float64 {
-	return min(mostSentinel, max(leastSentinel, sentinelShare*float64(inFlight)))
+// SentinelFor is how many requests a second an open loop sends among so many in flight,
+// where nothing else is asked for.
+func SentinelFor(inFlight, outputTokens int) float64 {
+	return min(mostSentinel, max(leastSentinel, sentinelShare*float64(inFlight)), sentinelBound(inFlight, outputTokens))
+}
+
+// sentinelBound is how many a second are no more than its part of what is in flight.
+func sentinelBound(inFlight, outputTokens int) float64 {
+	return sentinelFlight * float64(inFlight) / (slowTokenS * float64(max(1, outputTokens)))
 }

@@ -104,7 +104,8 @@ type onlooker struct {
 	end   func()
 }
 
-func (o *onlooker) Stage(string, int) {}
+func (o *onlooker) Stage(string, int)     {}
+func (o *onlooker) Episode(*spec.Episode) {}
 func (o *onlooker) Judged(number int, v *spec.Verdict, next *judge.Next) {
 	o.story.say("judged %d", number)
 	if next != nil && number >= o.most {
@@ -307,4 +308,5 @@ func (*keptEvents) Episode(*spec.EpisodeRecord) error { return nil }
 type noFollower struct{}
 
 func (noFollower) Stage(string, int)                      {}
+func (noFollower) Episode(*spec.Episode)                  {}
 func (noFollower) Judged(int, *spec.Verdict, *judge.Next) {}

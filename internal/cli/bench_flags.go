@@ -148,7 +148,7 @@ func (o *benchOptions) define(cmd *cobra.Command) {
 		f.Var(&o.grace, "benchmark-grace-period", "`TIME` to wait for what is in flight when sending has stopped")
 		f.Int64Var(&o.warmup, "warmup-request-count", 0, "`N` requests to send, and wait for, before measuring")
 		alias(f, "warmup-request-count", "num-warmup-requests")
-		f.Float64Var(&o.sentinel, "sentinel-rate", 0, "send `N` requests a second on a fixed schedule beside the closed loop")
+		f.Float64Var(&o.sentinel, "sentinel-rate", 0, "send `N` requests a second of the closed loop's load on a fixed schedule")
 		f.Var(newChoice(&o.wire, "auto", "loop", "goroutines"), "wire", "what carries plain HTTP: an event loop (Linux) or a goroutine a connection")
 		f.IntVar(&o.workers, "workers-max", 0, "`N` event loops to use; 0: as many as the load is worth")
 		alias(f, "workers-max", "max-workers")

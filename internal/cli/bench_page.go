@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"aicr/internal/judge"
 	"aicr/internal/load"
 	"aicr/internal/report"
 	"aicr/internal/spec"
@@ -96,6 +97,12 @@ func (r *benchReport) judged(d *spec.Bench, e *spec.Episode) *spec.Verdict {
 	}
 	v.Expectations = []spec.Expected{r.failures(d)}
 	for _, f := range d.Figures {
+		switch f.Name {
+		case judge.Throughput:
+			v.Parts[0].Throughput = f.Mean
+		case judge.GrossThroughput:
+			v.Parts[0].Gross = f.Mean
+		}
 		if f.P99 == nil {
 			v.Figures = append(v.Figures, spec.Figure{Name: f.Name, Value: f.Mean, N: cmp.Or(int(f.N), d.Requests.Served), Unit: f.Unit})
 			continue

@@ -89,7 +89,7 @@ func (r *benchReport) document() *spec.Bench {
 			Count: r.job.main.Count, DurationS: r.job.main.Duration.Seconds(), WarmupCount: r.job.warmup.Count,
 			SentinelRate: o.sentinel, NewConnection: o.reuse == "never"},
 		Requests: r.requests(sum),
-		Figures:  append(figures(sum), r.fromIntended()...),
+		Figures:  slices.Concat(r.throughputs(), figures(sum), r.fromIntended()),
 		Phases:   r.phases(),
 		Workers:  r.workers(opt),
 		Sentinel: r.sentinel(),
@@ -287,6 +287,27 @@ func figures(sum *metric.Summary) []spec.BenchFigure {
 		all = append(all, fig)
 	}
 	return all
+}
+
+// mostJudged is of how many requests the judge's throughput is worked out, which takes
+// them all at once.
+const mostJudged = 500_000
+
+// throughputs are those of a closed loop as a validation of the same load measures and
+// names them. AIPerf's own, the output throughput, is of the whole run, its start and its
+// end too, and without the sentinel.
+func (r *benchReport) throughputs() []spec.BenchFigure {
+	if r.job.main.Rate > 0 || r.res.Log.Len() > mostJudged {
+		return nil
+	}
+	point := spec.OperatingPoint{Concurrency: r.job.main.Users, RampS: r.job.main.Ramp.Seconds(), DurationS: r.job.main.Duration.Seconds()}
+	if r.job.main.Count > 0 || point.DurationS == 0 {
+		point.DurationS = time.Duration(r.res.Main.Dry - r.res.Main.Start).Seconds()
+	}
+	e := &spec.EpisodeRecord{Requests: slices.Collect(r.records)}
+	e.Episode = *judge.Summarize(&judge.Record{Number: 1, Point: point, Requests: e.Requests})
+	limits, _ := spec.DefaultThresholds(spec.ProfileStandard)
+	return slices.DeleteFunc(judge.ThroughputOf(e, &limits), func(f spec.BenchFigure) bool { return f.Mean == nil })
 }
 
 // fromIntended is the latency of the served requests from the time at which the

@@ -122,7 +122,7 @@ func TestValidateFailsAServerThatClosesEachConnection(t *testing.T) {
 	})
 }
 
-// A server that nobody can speak to is not asked thousands of times: what a bench records
+// A server that serves no request is not asked thousands of times: what a bench records
 // of five seconds is a few lines a user.
 func TestBenchRecordsLittleOfAServerThatIsGone(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, network Network) {

@@ -106,6 +106,9 @@ type kneeDoc struct {
 	Proposal  *judge.KneeProposal `json:"proposal,omitempty"`
 	Levels    []judge.KneeLevel   `json:"levels"` // in the order in which they were measured
 	Ended     string              `json:"ended,omitempty"`
+	Budget    checks.KneeSpent    `json:"budget"`
+	More      *checks.KneeMore    `json:"more,omitempty"` // what more budget would buy
+	Looks     []judge.KneeLevel   `json:"looks"`          // at half of the proposed load
 	Reference []judge.KneeLevel   `json:"reference"`
 	Written   string              `json:"written,omitempty"`
 
@@ -123,7 +126,10 @@ func (j *kneeJob) document(f *checks.KneeFound, interrupted bool) *kneeDoc {
 	d := &kneeDoc{Schema: kneeSchema, Version: j.app.env.Build.Version, Command: j.app.commandLine("knee"), Target: j.origin,
 		GPUs: f.GPUs, InputTokens: j.plan.Point.InputTokens, OutputTokens: j.plan.Point.OutputTokens, Prompts: j.plan.Point.Prompts,
 		TookS: f.Took.Seconds(), GPUMinutes: f.Took.Minutes() * float64(max(1, f.GPUs)),
-		Knee: f.Knee, Proposal: f.Proposal, Levels: f.Levels, Ended: f.Ended, Reference: f.Reference}
+		Knee: f.Knee, Proposal: f.Proposal, Levels: f.Levels, Ended: f.Ended, Budget: f.Spent, Looks: f.Looks, Reference: f.Reference}
+	if f.More.Levels > 0 {
+		d.More = &f.More
+	}
 	d.again = "--url " + layout.Quoted(j.options.url)
 	switch {
 	case j.named != nil:
@@ -145,6 +151,8 @@ func (j *kneeJob) document(f *checks.KneeFound, interrupted bool) *kneeDoc {
 		}
 	case f.Proposal == nil:
 		d.Reason = "there is a knee, and no load below it to propose"
+	case f.Denied != "":
+		d.Reason = "no load below the knee was confirmed: " + f.Denied
 	case f.Proposal.Reference == nil:
 		d.Reason = "the point below the knee could not be measured"
 		if n := len(f.Reference); n > 0 && f.Reference[n-1].NotUsed != "" {
@@ -156,6 +164,14 @@ func (j *kneeJob) document(f *checks.KneeFound, interrupted bool) *kneeDoc {
 	return d
 }
 
+// kneeWas is where the knee was.
+func kneeWas(k *judge.Knee) string {
+	if k.Vague && k.Low != nil && k.High != nil {
+		return fmt.Sprintf("was within %.0f to %.0f in flight", *k.Low, *k.High)
+	}
+	return fmt.Sprintf("was at about %.0f in flight", k.InFlight)
+}
+
 // write keeps what is proposed as a recipe.
 func (j *kneeJob) write(d *kneeDoc, begun time.Time) error {
 	p := d.Proposal
@@ -165,7 +181,7 @@ func (j *kneeJob) write(d *kneeDoc, begun time.Time) error {
 		name = j.named.Metadata.Name
 	}
 	r := &spec.Recipe{
-		Comment: fmt.Sprintf("Proposed by aicr knee %s: the knee was at about %.0f in flight.\nfloor: %s\nguardrail: %s\n", d.Version, d.Knee.InFlight, p.FloorWhy, p.GuardrailWhy),
+		Comment: fmt.Sprintf("Proposed by aicr knee %s: the knee %s.\nfloor: %s\nguardrail: %s\n", d.Version, kneeWas(d.Knee), p.FloorWhy, p.GuardrailWhy),
 		Name:    name,
 		Phases: spec.RecipePhases{Performance: &spec.RecipePhase{Constraints: []spec.RecipeConstraint{
 			{Name: spec.ConstraintThroughput, Value: spec.Wanted(fmt.Sprintf(">= %.0f", p.Floor/float64(d.GPUs))), Unit: spec.UnitTokensPerGPU, Tolerance: &zero},

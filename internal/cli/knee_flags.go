@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -46,7 +47,7 @@ func (o *kneeOptions) define(cmd *cobra.Command) {
 		alias(f, "prompt-output-tokens-mean", "osl", "output-tokens-mean")
 		f.Int64Var(&t.point.entries, "num-dataset-entries", 0, "recycle `N` prompts, which a prefix cache will know; 0: every prompt is unique")
 		alias(f, "num-dataset-entries", "num-prompts", "conversation-num")
-		f.Float64Var(&t.point.sentinel, "sentinel-rate", 0, "beside the load of the reference, send `N` requests a second on a fixed schedule (default: as validate does, a hundredth of what is in flight, from 0.5 to 10)")
+		f.Float64Var(&t.point.sentinel, "sentinel-rate", 0, "of each load, send `N` requests a second on a fixed schedule, and fewer at the lowest levels (default: as validate does, a hundredth of what is in flight, 10 at most)")
 	})
 	section(cmd, "Search", func(f *pflag.FlagSet) {
 		f.IntVar(&o.first, "first-per-gpu", 8, "begin with `N` requests in flight for each GPU")
@@ -56,9 +57,9 @@ func (o *kneeOptions) define(cmd *cobra.Command) {
 		alias(f, "ramp", "concurrency-ramp-duration")
 		o.level = seconds(10 * time.Second)
 		f.Var(&o.level, "level-duration", "load each level steadily for this `TIME`, and longer where requests take long")
-		o.reference = seconds(20 * time.Second)
-		f.Var(&o.reference, "reference-duration", "load the proposed point for this `TIME` an episode")
-		o.budget = seconds(10 * time.Minute)
+		o.reference = seconds(50 * time.Second)
+		f.Var(&o.reference, "reference-duration", "load the proposed point for this `TIME` an episode, its ramp included: best as long as the episodes of a validation")
+		o.budget = seconds(15 * time.Minute)
 		f.Var(&o.budget, "budget", "end within about this `TIME` of load, the reference included")
 	})
 	section(cmd, "Output", func(f *pflag.FlagSet) {
@@ -161,7 +162,7 @@ func (o *kneeOptions) checkSearch(ramp time.Duration) (wrong []error) {
 		}
 	}
 	if least := checks.KneeAtLeast(ramp, time.Duration(o.level), time.Duration(o.reference)); time.Duration(o.budget) < least {
-		bad("allow more, or shorten --level-duration and --reference-duration", "--budget: %s is below the %s that the fewest levels and the reference take", time.Duration(o.budget), least)
+		bad(fmt.Sprintf("--budget %s is the least, and requests that take long make it more; or shorten --level-duration and --reference-duration", least), "--budget: %s cannot end in a knee: the fewest levels, the reference and a look at half of it take %s", time.Duration(o.budget), least)
 	}
 	return wrong
 }

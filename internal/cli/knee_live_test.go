@@ -29,7 +29,7 @@ func searchKnee(t *testing.T, network Network) *program {
 		t.Fatal(err)
 	}
 	return startProgram(t, network, "knee", "--sim", file, "--real-time", "--first-per-gpu=1", "--max-per-gpu=32",
-		"--level-duration=1s", "--reference-duration=1s", "--budget=46.2s", "--sentinel-rate=1")
+		"--level-duration=1s", "--reference-duration=1s", "--budget=67.2s", "--sentinel-rate=1")
 }
 
 // Over HTTP the knee is that of the model, about 20 in flight.

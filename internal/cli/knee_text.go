@@ -29,7 +29,7 @@ func writeKnee(b *bytes.Buffer, d *kneeDoc, paint layout.Palette) {
 	answer := d.Reason
 	if d.Knee != nil && d.Knee.Found {
 		word = "KNEE"
-		answer = "about " + inFlightText(d.Knee.InFlight, d.GPUs)
+		answer = kneeText(d.Knee, d.GPUs)
 		if d.Known {
 			tint = paint.Green
 			answer += "; propose " + proposedText(d)
@@ -64,10 +64,40 @@ func writeKnee(b *bytes.Buffer, d *kneeDoc, paint layout.Palette) {
 	if d.Ended != "" && d.Known {
 		entry("ended", wrap(d.Ended, entryColumns)...)
 	}
+	if text := moreText(d); text != "" {
+		entry("more", wrap(text, entryColumns)...)
+	}
 	writeProposal(entry, d)
 	for _, line := range kneeNext(d) {
 		entry("next", line) // on one line: commands are copied
 	}
+}
+
+// kneeText says where the knee is, or within what it cannot be told.
+func kneeText(k *judge.Knee, gpus int) string {
+	if !k.Vague || k.Low == nil || k.High == nil {
+		return "about " + inFlightText(k.InFlight, gpus)
+	}
+	text := fmt.Sprintf("cannot tell within %s to %s in flight", layout.Number(math.Round(*k.Low)), layout.Number(math.Round(*k.High)))
+	if gpus > 0 {
+		text += fmt.Sprintf(" (%s to %s a GPU)", layout.Number(math.Round(*k.Low/float64(gpus))), layout.Number(math.Round(*k.High/float64(gpus))))
+	}
+	return text
+}
+
+// moreText is what more budget would buy.
+func moreText(d *kneeDoc) string {
+	k := d.Knee
+	switch {
+	case k == nil || !k.Vague:
+		return ""
+	case d.More == nil:
+		return "more levels of this length would not tell it closer: give each more time with --level-duration"
+	}
+	takes := time.Duration(d.More.TakesS * float64(time.Second))
+	budget := time.Duration(d.Budget.LevelsS*float64(time.Second)) + takes + time.Duration(d.Budget.KeptS*float64(time.Second))
+	return fmt.Sprintf("about %s more, %s of load, would tell it within %.0f %%: --budget %s", layout.Plural(d.More.Levels, "level"), shortTime(takes), 100*d.More.Within,
+		budget.Round(time.Minute)+time.Minute)
 }
 
 // inFlightText says a load of all GPUs and of one.
@@ -169,6 +199,9 @@ func writeProposal(entry func(string, ...string), d *kneeDoc) {
 		at = fmt.Sprintf("%d in flight a GPU, %s in all", p.PerGPU, layout.Number(float64(p.InFlight)))
 	}
 	entry("propose", wrap(at+": "+p.Why, entryColumns)...)
+	if b := p.Doubling; b != nil {
+		entry("", wrap(fmt.Sprintf("measured there: from %s to %s in flight throughput rises by 2^%.2f", layout.Number(float64(b.From)), layout.Number(float64(b.To)), b.Elasticity), entryColumns)...)
+	}
 	if p.Reference == nil {
 		return
 	}
@@ -226,7 +259,8 @@ func (a *app) printKneeCost(j *kneeJob, format string) error {
 	entry("rising", wrap(fmt.Sprintf("%s in flight %s, until the knee is passed by half", strings.Join(rising, ", "), unit), entryColumns)...)
 	entry("around", wrap(fmt.Sprintf("levels between an eighth of the knee and half above it, about %d in all, until it is known within a tenth", c.ExpectedLevels), entryColumns)...)
 	entry("each", fmt.Sprintf("%s of steady load, and longer where three requests take longer", layout.Loaded(j.plan.LevelS)))
-	entry("reference", fmt.Sprintf("%d episodes of %s at the proposed point", c.ReferenceEpisodes, layout.Loaded(j.plan.ReferenceS)))
+	entry("reference", fmt.Sprintf("%d episodes of %s at the proposed point, and a look at half of it", c.ReferenceEpisodes, layout.Loaded(j.plan.ReferenceS)))
+	entry("budget", wrap(fmt.Sprintf("%s: %s for levels, and %s kept for the reference", j.plan.Budget, shortTime(j.plan.Budget-time.Duration(c.KeptS*float64(time.Second))), shortTime(time.Duration(c.KeptS*float64(time.Second)))), entryColumns)...)
 	entry("simulated", simulatedText(j)...)
 	_, err := a.env.Stdout.Write(b.Bytes())
 	return err

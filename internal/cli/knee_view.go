@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -67,9 +68,17 @@ func (v *kneeView) Measured(stage string, l judge.KneeLevel, k *judge.Knee) {
 		line += " (does not count: " + l.NotUsed + ")"
 	}
 	if stage == checks.KneeStageLevel && k.Found {
-		line += fmt.Sprintf("; knee about %s", layout.Number(k.InFlight))
+		line += "; knee " + kneeSoFar(k)
 	}
 	v.app.say("%s", line)
+}
+
+// kneeSoFar is where the levels so far have it.
+func kneeSoFar(k *judge.Knee) string {
+	if k.Low != nil && k.High != nil {
+		return fmt.Sprintf("within %s to %s", layout.Number(math.Round(*k.Low)), layout.Number(math.Round(*k.High)))
+	}
+	return "about " + layout.Number(k.InFlight)
 }
 
 // Block is the view on a terminal.
@@ -84,7 +93,7 @@ func (v *kneeView) Block(width int) []string {
 	}
 	v.load.mu.Unlock()
 	if v.knee != nil && v.knee.Found {
-		lines = append(lines, fmt.Sprintf("  knee about %s in flight, after %d levels", layout.Number(v.knee.InFlight), v.done[checks.KneeStageLevel]))
+		lines = append(lines, fmt.Sprintf("  knee %s in flight, after %d levels", kneeSoFar(v.knee), v.done[checks.KneeStageLevel]))
 	} else if v.done[checks.KneeStageLevel] > 0 {
 		lines = append(lines, fmt.Sprintf("  no knee yet, after %d levels", v.done[checks.KneeStageLevel]))
 	}

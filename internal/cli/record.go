@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"aicr/internal/redact"
@@ -76,7 +77,7 @@ func (r *recorder) begin(plan *spec.Plan) error {
 		err = syncFolder(part)
 	}
 	if err == nil {
-		_ = os.Remove(r.dir) // an empty one gives way; what cannot be removed is told below
+		_ = syscall.Rmdir(r.dir) // an empty one gives way, and nothing but a folder; what cannot be removed is told below
 		err = os.Rename(part, r.dir)
 	}
 	if err == nil {
@@ -85,8 +86,22 @@ func (r *recorder) begin(plan *spec.Plan) error {
 	return err
 }
 
+// replan writes the plan anew, before anything was measured by it.
+func (r *recorder) replan(plan *spec.Plan) error {
+	if r.dir == "" || r.lost != nil {
+		return r.lost
+	}
+	if err := writeText(filepath.Join(r.dir, planFile), func() ([]byte, error) { return spec.EncodePlan(plan) }); err != nil {
+		r.lost = unwritten(err)
+	}
+	return r.lost
+}
+
 // takenFolder says why a run cannot be kept there: something is.
 func takenFolder(dir string) error {
+	if info, err := os.Lstat(filepath.Clean(dir)); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return misuse("name with --run the folder that it leads to, or one that is not there yet", "%s is a symbolic link, which a run does not replace", dir)
+	}
 	there, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):

@@ -151,7 +151,7 @@ func compareRuns(first, second *recorded) (*spec.Comparison, error) {
 			if err != nil {
 				return nil, badRecord(r.dir, err)
 			}
-			s.Take(e)
+			s.Take(e, r.verdict.Parts)
 		}
 		sides = append(sides, s)
 	}

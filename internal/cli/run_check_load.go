@@ -84,7 +84,7 @@ func (t *lineTold) all(ctx context.Context) (*spec.Verdict, error) {
 		}
 		before = append(before, e)
 	}
-	v, err := checks.Continue(ctx, given.plan, before, endpoint, keptLines{record, t}, t)
+	v, err := checks.Continue(ctx, given.plan, before, endpoint, record, t)
 	if record.lost != nil {
 		return nil, record.lost
 	}
@@ -92,21 +92,6 @@ func (t *lineTold) all(ctx context.Context) (*spec.Verdict, error) {
 		return nil, err
 	}
 	return v, record.close(v, t.app.env.Now())
-}
-
-// keptLines keeps a run and tells of it.
-type keptLines struct {
-	*recorder
-	told *lineTold
-}
-
-// Episode keeps a whole episode.
-func (k keptLines) Episode(e *spec.EpisodeRecord) error {
-	if err := k.recorder.Episode(e); err != nil {
-		return err
-	}
-	k.told.episode(&e.Episode)
-	return nil
 }
 
 // endpoint is what is loaded.
@@ -256,11 +241,11 @@ func (t *lineTold) progress(p checks.Progress) {
 			Failed: p.Failed, Tokens: p.Tokens, TokensPerS: rate, TTFT50: graph.Duration(p.TTFT50), TTFT99: graph.Duration(p.TTFT99)}})
 }
 
-// episode tells what an episode came to: no more than somebody follows.
-func (t *lineTold) episode(e *spec.Episode) {
+// Episode tells what an episode came to: no more than somebody follows.
+func (t *lineTold) Episode(e *spec.Episode) {
 	brief := &spec.Episode{Schema: e.Schema, Number: e.Number, Start: e.Start, LoadedS: e.LoadedS, Requests: e.Requests, Tokens: e.Tokens}
 	for _, f := range e.Figures {
-		if f.Name == judge.Throughput || f.Name == judge.FirstToken {
+		if f.Name == judge.Throughput || f.Name == judge.GrossThroughput || f.Name == judge.FirstToken {
 			brief.Figures = append(brief.Figures, f)
 		}
 	}

@@ -61,7 +61,7 @@ bad scenario file; 3 the record could not be written; 130 interrupted.`,
 		f.IntVar(&o.seeds, "seeds", 1, "play each scenario with `N` seeds")
 		f.Uint64Var(&o.firstSeed, "first-seed", 1, "`K`, the first of the seeds")
 		f.IntVar(&o.episodes, "episodes", 0, "load the fleet `N` times, and judge it as a run that ends there; 0 is until it is decided")
-		f.Float64Var(&o.sentinel, "sentinel-rate", 0, "send `R` requests a second on a fixed schedule beside the load; 0: none (default: a hundredth of what is in flight, 10 at most)")
+		f.Float64Var(&o.sentinel, "sentinel-rate", 0, "send `R` requests a second of the load on a fixed schedule; 0: none (default: a hundredth of what is in flight, 10 at most, and fewer where answers are long and users few)")
 		f.StringVar(&o.profile, "profile", spec.ProfileStandard, "`NAME` of the profile that it is judged by: smoke, quick, standard, certify, or classic, the published gate")
 	})
 	section(cmd, "Output", func(f *pflag.FlagSet) {
@@ -342,13 +342,13 @@ func playFixed(ctx context.Context, plan *spec.Plan, fleet *virtualFleet, keep *
 type nobody struct{}
 
 func (nobody) Stage(string, int)                      {}
+func (nobody) Episode(*spec.Episode)                  {}
 func (nobody) Judged(int, *spec.Verdict, *judge.Next) {}
 
 // tallied keeps a run and what its line tells beside the verdict.
 type tallied struct {
 	*recorder
-	played         played
-	tokens, length float64
+	played played
 }
 
 // Event keeps what happened.
@@ -377,10 +377,6 @@ func (t *tallied) Episode(r *spec.EpisodeRecord) error {
 	p.Unanswered += e.Requests.Interrupted
 	for _, f := range e.Figures {
 		switch {
-		case f.Name == judge.Throughput && f.Mean != nil:
-			t.tokens += float64(e.Tokens.Completion)
-			t.length += float64(e.Tokens.Completion) / *f.Mean
-			p.Throughput = pointer(t.tokens / t.length)
 		case f.Name == judge.FirstToken && f.P99 != nil && (p.TTFT99 == nil || *f.P99 > *p.TTFT99):
 			p.TTFT50, p.TTFT99 = f.P50, f.P99
 		case f.Name == judge.LongestGap && f.Max != nil && (p.Gap == nil || *f.Max > *p.Gap):
@@ -411,6 +407,11 @@ func (p *played) judged(v *spec.Verdict, want *spec.Expectation) {
 	for _, e := range v.Expectations {
 		if e.Name == ratioExpected {
 			p.Ratio = e.Value
+		}
+	}
+	for _, f := range v.Figures {
+		if f.Name == judge.Throughput {
+			p.Throughput = f.Value
 		}
 	}
 	if want == nil {

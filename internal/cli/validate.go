@@ -13,6 +13,7 @@ import (
 	"aicr/internal/checks/graph"
 	"aicr/internal/judge"
 	"aicr/internal/kube"
+	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
 
@@ -113,7 +114,8 @@ type validateJob struct {
 	origin  spec.Target
 	reports []reportFile
 	papers  *papers
-	fleet   int // GPUs of the node that a run on a cluster would choose; 0: not known
+	fleet   int    // GPUs of the node that a run on a cluster would choose, or workers that an endpoint has; 0: unknown
+	foundBy string // what the number of an endpoint's workers is known from
 
 	// Of a run on a cluster.
 	cluster *kube.Cluster
@@ -141,6 +143,14 @@ func (r *reached) Rest(ctx context.Context) error {
 	return nil
 }
 
+// Known is what the target can say before a load, where it can.
+func (r *reached) Known(ctx context.Context) judge.Known {
+	if t, ok := r.Target.(checks.Knower); ok {
+		return t.Known(ctx)
+	}
+	return judge.Known{}
+}
+
 // run carries the plan out.
 func (j *validateJob) run(ctx context.Context) error {
 	a := j.app
@@ -151,6 +161,7 @@ func (j *validateJob) run(ctx context.Context) error {
 	}
 	a.warnOfReports(j.reports)
 	view := a.showRun(j.plan)
+	view.endsEarly = j.options.early
 	defer view.close()
 	target, err := j.reach(ctx, view)
 	if err != nil {
@@ -172,7 +183,14 @@ func (j *validateJob) carryOut(ctx context.Context, dir string, target *reached,
 		return err
 	}
 	defer func() { _ = record.events.Close() }() // what was written is on the disk
-	kept := &followed{recorder: record, view: view, deployment: &deployment}
+	kept := &followed{recorder: record, view: view, deployment: &deployment, found: func(workers int, origin string) error {
+		if err := j.foundWorkers(ctx, workers, origin); err != nil {
+			return err
+		}
+		deployment.Workers = workers
+		j.plan.Prior, j.plan.PriorMinutes = j.past.prior(deployment, target.begun)
+		return record.replan(j.plan)
+	}}
 	v, err := checks.Run(ctx, j.plan, target, kept, view)
 	view.close()
 	switch {
@@ -233,6 +251,25 @@ type followed struct {
 	*recorder
 	view       *runView
 	deployment *spec.Deployment
+	found      func(workers int, origin string) error
+}
+
+// Found makes the plan anew with the number of workers that the target has.
+func (f *followed) Found(workers int, origin string) error { return f.found(workers, origin) }
+
+// foundWorkers makes the plan anew with the number of workers that the target has. The
+// plan keeps its place: who follows the run has it.
+func (j *validateJob) foundWorkers(ctx context.Context, workers int, origin string) error {
+	plan := j.plan
+	j.fleet, j.foundBy = workers, origin
+	if err := j.makePlan(ctx, j.papers.recipe); err != nil {
+		j.plan = plan
+		return err
+	}
+	*plan = *j.plan
+	j.plan = plan
+	j.app.say("%s, by %s; %s in flight", layout.Plural(workers, "worker"), origin, layout.Number(float64(plan.Point.Concurrency)))
+	return nil
 }
 
 // Event keeps what happened.
@@ -244,11 +281,7 @@ func (f *followed) Event(e spec.Event) error {
 // Episode keeps a whole episode.
 func (f *followed) Episode(e *spec.EpisodeRecord) error {
 	judge.LearnDeployment(f.deployment, nil, e.Series)
-	if err := f.recorder.Episode(e); err != nil {
-		return err
-	}
-	f.view.Episode(&e.Episode)
-	return nil
+	return f.recorder.Episode(e)
 }
 
 // interrupted says whether it was the user who ended it.

@@ -234,6 +234,7 @@ func (b *clusterBook) Judge(ctx context.Context) (*spec.Verdict, []spec.Event, e
 	if err != nil {
 		return nil, nil, badRecord(b.dir, err)
 	}
+	hideSecrets(run)
 	v, err := rejudge(ctx, b.dir, run, run.Plan)
 	return v, run.Events, err
 }

@@ -55,7 +55,7 @@ func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
 		if v != nil {
 			v = ofInference(v)
 			side.Verdict, side.Reason, side.LoadedS, side.Stalls = v.Verdict, v.Reason, v.LoadedS, len(v.Stalls)
-			if err := takeEpisodes(side, place); err != nil {
+			if err := takeEpisodes(side, place, v.Parts); err != nil {
 				wrong = append(wrong, err)
 			}
 		}
@@ -106,7 +106,7 @@ func (j *validateJob) nodeOf(ctx context.Context, dir string, side *judge.FleetS
 }
 
 // takeEpisodes takes in what is compared of a node's run.
-func takeEpisodes(side *judge.FleetSide, dir string) error {
+func takeEpisodes(side *judge.FleetSide, dir string, parts []spec.Part) error {
 	run, err := spec.ReadRun(runFiles(dir))
 	if err != nil {
 		return badRecord(dir, err)
@@ -116,7 +116,7 @@ func takeEpisodes(side *judge.FleetSide, dir string) error {
 		if err != nil {
 			return badRecord(dir, err)
 		}
-		side.Take(e)
+		side.Take(e, parts)
 	}
 	return nil
 }

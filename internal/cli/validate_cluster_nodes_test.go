@@ -55,7 +55,7 @@ func leaseList(leases ...string) string {
 
 // validated is a run on the world until it is told what it came to.
 func (w *clusterWorld) validated(args ...string) (stdout, stderr string, code int) {
-	return w.aicr(append([]string{"validate", "--recipe", h100, "--profile", "smoke"}, args...)...)
+	return w.aicr(append([]string{"validate", "--recipe", h100, "--check", "inference-perf", "--profile", "smoke"}, args...)...)
 }
 
 // A node that another run has reserved is not free: who wants it by its name is told at once
@@ -65,7 +65,7 @@ func TestANodeThatIsReservedIsNotFree(t *testing.T) {
 	w.Answer(allLeases, http.StatusOK, leaseList(reservedBy("gpu-b", rivalRun)))
 	dir := filepath.Join(w.dir, "run")
 	stdout, stderr, code := w.validated("--node", "gpu-b", "--run", dir, "-q")
-	if want := "INCONCLUSIVE  node gpu-b is reserved by run " + rivalRun + " since 2026-11-18T19:00:00Z\n"; code != int(Unmeasured) || stdout != want {
+	if want := "INCONCLUSIVE  inference-perf: node gpu-b is reserved by run " + rivalRun + " since 2026-11-18T19:00:00Z\n"; code != int(Unmeasured) || stdout != want {
 		t.Errorf("code %d, %q, want %q: %s", code, stdout, want, stderr)
 	}
 	if _, stderr, _ = w.validated("--node", "gpu-b"); !strings.Contains(stderr, "validate again when that run has ended") {
@@ -97,7 +97,7 @@ func TestARunThatLosesItsNodeChoosesAgain(t *testing.T) {
 	}
 	ctrf := filepath.Join(w.dir, "ctrf.json")
 	stdout, stderr, code := w.validated("-q", "--report", "ctrf="+ctrf)
-	if code != int(Unmeasured) || !strings.HasPrefix(stdout, "INCONCLUSIVE  GPUs of node gpu-c were taken meanwhile by run "+rivalRun+", which has it reserved since 2026-11-18T19:00:00Z; node gpu-b is reserved by run "+rivalRun) {
+	if code != int(Unmeasured) || !strings.HasPrefix(stdout, "INCONCLUSIVE  inference-perf: GPUs of node gpu-c were taken meanwhile by run "+rivalRun+", which has it reserved since 2026-11-18T19:00:00Z; node gpu-b is reserved by run "+rivalRun) {
 		t.Errorf("code %d, %s%s", code, stdout, stderr)
 	}
 	_, stderr, _ = w.validated()
@@ -198,7 +198,7 @@ func TestAFleetSaysWhatWasNotValidated(t *testing.T) {
 	var out, said strings.Builder
 	env := testEnv(nil)
 	env.Stdout, env.Stderr = &out, &said
-	j := &validateJob{app: newApp(env), options: &validateOptions{format: outputText, failOn: failOnInconclusive, on: clusterOptions{wish: graph.Wish{Nodes: graph.AllNodes}}}, papers: &papers{},
+	j := &validateJob{app: newApp(env), options: &validateOptions{format: outputText, failOn: failOnInconclusive, on: clusterOptions{wish: graph.Wish{Nodes: graph.AllNodes}}}, papers: &papers{}, plan: &spec.Plan{},
 		choice: &graph.Choice{Nodes: []graph.Chosen{{Node: "gpu-0", Workers: 2}}, Rejected: []graph.Rejected{{Node: "gpu-1", Reason: "it is not ready"}}}}
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	interrupt(errInterrupted)

@@ -38,11 +38,47 @@ func (j *validateJob) onCluster(ctx context.Context) error {
 	case len(j.choice.Nodes) == 0:
 		_, err := j.nothingFree(ctx, dir, j.options.on.wish.Node, true)
 		return err
-	case j.options.on.wish.Nodes != 0:
+	}
+	if ended, err := j.foretell(ctx, dir); ended {
+		return err
+	}
+	if j.options.on.wish.Nodes != 0 {
 		return j.fleetOfNodes(ctx, dir)
 	}
 	return j.onNode(ctx, dir)
 }
+
+// foretell says, before anything is made, why a run cannot pass, and ends it there where
+// that is wanted.
+func (j *validateJob) foretell(ctx context.Context, dir string) (ended bool, err error) {
+	why := judge.CannotPass(j.plan, judge.Known{})
+	if len(why) == 0 {
+		return false, nil
+	}
+	view := j.app.showRun(j.plan)
+	defer view.close()
+	if view.endsEarly = j.options.early; !view.endsEarly {
+		view.CannotPass(why)
+		return false, nil
+	}
+	begun := j.app.env.Now()
+	now := func() time.Duration { return j.app.env.Now().Sub(begun) }
+	return true, j.carryOut(ctx, dir, &reached{Target: notReached{now}, begun: begun, end: j.app.env.Now, close: func() {}}, view)
+}
+
+// notReached is the target of a run that ends before it asks for one.
+type notReached struct{ now func() time.Duration }
+
+// Start is never come to.
+func (notReached) Start(context.Context, func(spec.Event) error) (bool, error) { return false, nil }
+
+// Load is never come to.
+func (notReached) Load(context.Context, int, spec.OperatingPoint) (*spec.EpisodeRecord, error) {
+	return nil, errors.New("the target was not reached")
+}
+
+// Now is the time since the run's start.
+func (t notReached) Now() time.Duration { return t.now() }
 
 // notBegun tells the verdict on a cluster that the plan and a look at it decide: nothing is
 // deployed, and there is no record.

@@ -46,6 +46,7 @@ type validateOptions struct {
 
 	run     string
 	dryRun  bool
+	early   bool // end before the load where no PASS is possible
 	explain bool
 	failOn  string
 	format  string
@@ -102,7 +103,7 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 		alias(f, "prompt-output-tokens-mean", "osl", "output-tokens-mean")
 		f.Int64Var(&o.point.entries, "num-dataset-entries", 0, "recycle `N` prompts, which a prefix cache will know; 0: every prompt is unique")
 		alias(f, "num-dataset-entries", "num-prompts", "conversation-num")
-		f.Float64Var(&o.point.sentinel, "sentinel-rate", 0, "send `N` requests a second on a fixed schedule beside the closed loop; 0: none (default: a hundredth of what is in flight, 10 at most)")
+		f.Float64Var(&o.point.sentinel, "sentinel-rate", 0, "send `N` requests a second of the load on a fixed schedule; 0: none (default: a hundredth of what is in flight, 10 at most, and fewer where answers are long and users few)")
 	})
 	section(cmd, "Judgement", func(f *pflag.FlagSet) {
 		f.StringVarP(&o.recipe, "recipe", "r", "", "what is wanted of this hardware, a `FILE|NAME`: a file, or an overlay of the library (see 'aicr recipe --list')")
@@ -123,6 +124,7 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 	section(cmd, "Output", func(f *pflag.FlagSet) {
 		f.StringVar(&o.run, "run", "", "keep the run in the new folder `DIR` (default: aicr-run- and the time, here)")
 		f.BoolVar(&o.dryRun, "dry-run", false, "print the plan, what it costs and where each value came from, and stop")
+		f.BoolVar(&o.early, "fail-early", false, "end before the load, with INCONCLUSIVE and exit code 3, where it is known that no PASS is possible")
 		f.BoolVar(&o.explain, "explain", false, "with --dry-run or --no-cluster: list the fields too that are known and that nothing is done with")
 		failOnFlag(f, &o.failOn)
 		o.reports.define(f)
@@ -271,6 +273,8 @@ func (j *validateJob) makePlan(ctx context.Context, recipe *recipeFile) error {
 	p.knobs = j.papers.knobs
 	switch {
 	case j.fleet == 0:
+	case j.foundBy != "":
+		p.fleet = offer[int]{&j.fleet, fromTarget, j.foundBy}
 	case o.noCluster:
 		p.fleet = offer[int]{&j.fleet, fromSnapshot, o.snapshot}
 	case o.onCluster():
@@ -300,7 +304,11 @@ func (j *validateJob) makePlan(ctx context.Context, recipe *recipeFile) error {
 		stability = defaultStability(o.profile)
 		p.note("stability", stability, fromProfile, "")
 	}
-	if !p.said("seed") {
+	switch {
+	case p.said("seed"):
+	case j.plan != nil: // it is made anew, of the same run
+		p.inputs["seed"] = j.plan.Inputs["seed"]
+	default:
 		o.seed = 1
 		from := string(FromDefault)
 		if j.named == nil && !o.noCluster {

@@ -39,6 +39,7 @@ const (
 	fromArgument = "argument"
 	fromSnapshot = "snapshot"
 	fromCluster  = "cluster"
+	fromTarget   = "found at start,"
 
 	thresholdInput = "threshold " // before the name of one that a recipe sets
 )
@@ -192,7 +193,7 @@ func (p *planner) point(profile string, f pointFlags) spec.OperatingPoint {
 	entries := settleInput(p, "num-dataset-entries", f.entries, usual.entries, r.entries, s.entries)
 	users := perGPU * max(1, workers)
 	if !classic {
-		usual.sentinel = checks.SentinelFor(users)
+		usual.sentinel = checks.SentinelFor(users, output)
 	}
 	point := spec.OperatingPoint{Workers: workers, Concurrency: users, RampS: time.Duration(ramp).Seconds(),
 		InputTokens: input, OutputTokens: output, Prompts: spec.Prompts(entries).String(),

@@ -32,6 +32,8 @@ type runView struct {
 	now     *checks.Progress // of the episode under way, where somebody tells
 	rates   []float64        // tokens a second, one for each second
 
+	endsEarly bool // where no PASS is possible
+
 	waiting  string // what is waited for; "": nothing
 	waits    time.Time
 	toldWait string // the last of it that was a line of its own
@@ -61,6 +63,14 @@ func (v *runView) Stage(stage string, number int) {
 	if !v.shown.term.IsTerminal && !(stage == stageEpisode && number > 0) {
 		v.app.say("%s", title)
 	}
+}
+
+// CannotPass says before any load why the run cannot pass, and whether it ends there.
+func (v *runView) CannotPass(why []judge.Hindrance) (end bool) {
+	for _, h := range why {
+		v.app.say("this run cannot PASS: %s", h.Words())
+	}
+	return v.endsEarly
 }
 
 // Episode is told of a whole episode.
@@ -179,18 +189,33 @@ func (v *runView) Line() string {
 	return v.title()
 }
 
-// episodeFigures are the figures of an episode that a person follows.
+// episodeFigures are the figures of an episode that a person follows: the throughput that
+// is judged, and the gross one beside it where they differ.
 func episodeFigures(e *spec.Episode) string {
-	rate, p50, p99 := math.NaN(), "–", "–"
+	rate, gross, p50, p99 := math.NaN(), math.NaN(), "–", "–"
 	for _, f := range e.Figures {
 		switch f.Name {
 		case judge.Throughput:
-			if f.Mean != nil {
-				rate = *f.Mean
-			}
+			rate = valueOr(f.Mean, rate)
+		case judge.GrossThroughput:
+			gross = valueOr(f.Mean, gross)
 		case judge.FirstToken:
 			p50, p99 = layout.Millis(f.P50), layout.Millis(f.P99)
 		}
 	}
-	return fmt.Sprintf("%s tokens/s, ttft p50 %s p99 %s, %s", layout.Number(rate), p50, p99, layout.Plural(e.Requests.Failed+e.Requests.Interrupted, "error"))
+	tokens := layout.Number(rate) + " tokens/s"
+	if math.IsNaN(rate) {
+		tokens = "throughput not measured"
+	}
+	if !math.IsNaN(gross) && layout.Number(gross) != layout.Number(rate) {
+		tokens += fmt.Sprintf(" (gross %s)", layout.Number(gross))
+	}
+	return fmt.Sprintf("%s, ttft p50 %s p99 %s, %s", tokens, p50, p99, layout.Plural(e.Requests.Failed+e.Requests.Interrupted, "error"))
+}
+
+func valueOr(v *float64, otherwise float64) float64 {
+	if v == nil {
+		return otherwise
+	}
+	return *v
 }

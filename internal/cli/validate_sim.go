@@ -67,10 +67,6 @@ func inSeconds(s float64) spec.Duration { return spec.Duration(s * float64(time.
 // of day would differ each time.
 func simulatedEpoch() time.Time { return time.Unix(0, 0).UTC() }
 
-// steadyThroughput is what the judge calls the throughput that is held against a
-// reference.
-const steadyThroughput = "throughput"
-
 // referenceOf is what the scenario says for its own operating point, else the
 // throughput of the same fleet without faults, without jitter and with a client that
 // is not the limit: it is no mean of episodes that differ by chance, and has no N.
@@ -90,7 +86,7 @@ func referenceOf(ctx context.Context, s *spec.Scenario, p spec.OperatingPoint) (
 	t.EpisodeS = p.DurationS
 	v := judge.Judge(&spec.Plan{Profile: spec.ProfileStandard, Point: p, Thresholds: t}, nil, e)
 	for _, f := range v.Figures {
-		if f.Name == steadyThroughput && f.Value != nil {
+		if f.Name == judge.Throughput && f.Value != nil {
 			return &spec.ReferenceFigure{Throughput: *f.Value, From: "the same fleet with nothing wrong, simulated"}, nil
 		}
 	}

@@ -75,6 +75,9 @@ func tellLoad(t *layout.Page, p *spec.Plan) {
 			layout.Loaded(p.Point.DurationS), p.Thresholds.MinEpisodes, p.Thresholds.MaxEpisodes, p.Thresholds.MaxRetries))
 	}
 	row("judged by", judgedBy(p))
+	for _, h := range judge.CannotPass(p, judge.Known{}) {
+		row("mind", "this run cannot PASS: "+h.Words())
+	}
 	row("takes", fmt.Sprintf("%s, %s, %s GPU-minutes when it is healthy", layout.Plural(p.Cost.ExpectedEpisodes, "episode"),
 		wholeTime(p.Cost.ExpectedS), layout.Number(p.Cost.ExpectedGPUMinutes)))
 	before := "until each worker answers comes before"
@@ -253,7 +256,7 @@ func judgedBy(p *spec.Plan) string {
 		by = append(by, fmt.Sprintf("%s %s %s %s within %.0f %% (%s)", c.Name, c.Comparator, layout.Number(c.Threshold), c.Unit, 100*c.Tolerance, c.From))
 	}
 	if p.Reference == nil && len(p.Constraints) == 0 {
-		by = append(by, "no reference and no floor: this run cannot PASS; aicr knee --write FILE measures a reference first")
+		by = append(by, "no reference and no floor")
 	}
 	if p.Profile != spec.ProfileClassic {
 		by = append(by, "stalls: "+p.Stability)

@@ -19,6 +19,7 @@ type Case struct {
 	half   *digest
 	all    []*digest
 	past   past
+	latest *digest // of the episode that was added last
 }
 
 // NewCase has heard nothing.
@@ -38,9 +39,11 @@ func (c *Case) Hear(events ...spec.Event) { c.events = append(c.events, events..
 func (c *Case) Add(r *spec.EpisodeRecord) {
 	if r.Episode.Number == 0 {
 		c.half = digestOf(c.plan, r, &past{})
+		c.latest = c.half
 		return
 	}
 	d := digestOf(c.plan, r, &c.past)
+	c.latest = d
 	c.all = append(c.all, d)
 	if d.judgeable(&c.plan.Thresholds) && d.client.Valid {
 		c.past.fleet = max(c.past.fleet, d.throughput.value)
@@ -121,6 +124,7 @@ func (c *Case) inference() (*spec.Verdict, *Next) {
 		Expectations: ev.expectations(), Figures: ev.figures(), Tests: ev.walks(), Stalls: ev.stallList(), Parts: ev.parts(), Notes: ev.notes()}
 	v.Ledgers = ev.ledgers(v.Findings)
 	v.Reason = ev.reason(v, next)
+	ev.readable(v)
 	return v, next
 }
 
@@ -222,14 +226,15 @@ func (ev *Evidence) all() []*digest {
 func (ev *Evidence) parts() []spec.Part {
 	var all []spec.Part
 	for _, d := range ev.all() {
-		all = append(all, spec.Part{Episode: d.number, Cut: d.cutS, Counted: slices.Contains(ev.episodes, d)})
+		all = append(all, spec.Part{Episode: d.number, Cut: d.cutS, Counted: slices.Contains(ev.episodes, d),
+			Throughput: number(d.throughput.value), Gross: number(d.gross)})
 	}
 	return all
 }
 
 // unloaded is the verdict on a run that has no episode.
 func (ev *Evidence) unloaded() (spec.State, *Next) {
-	if ev.start.interrupted || ev.start.ended || ev.start.notServed != nil {
+	if ev.start.interrupted || ev.start.ended || ev.start.notServed != nil || len(ev.start.cannotPass) > 0 {
 		return spec.Inconclusive, nil
 	}
 	return spec.Inconclusive, &Next{Why: "nothing was loaded yet"}
@@ -261,13 +266,13 @@ func (ev *Evidence) heldBack() string {
 	case ev.unsureLoss() != "":
 		return ev.unsureLoss()
 	case ev.plan.Point.Workers == 0:
-		return "how many workers there should be is not known: say so with --workers"
+		return Hindrance{WorkersUnknown}.Words()
 	case !ev.toldApart():
-		return "nobody tells the workers apart: name their metrics pages (--worker-metrics), or say that there is one (--workers 1)"
+		return Hindrance{WorkersNotDistinguished}.Words()
 	case !ev.compared():
 		return "the workers could not be compared: their tokens are not told for all of them, or no episode had enough time without a stall"
 	case ev.plan.Reference == nil && ev.floor == nil:
-		return "there is nothing to hold throughput against: give a recipe with a floor or a reference (aicr knee --write FILE makes one)"
+		return Hindrance{NothingToCompareWith}.Words()
 	}
 	return ""
 }
@@ -563,6 +568,8 @@ func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
 		return ev.start.taken.Text
 	case ev.start.interrupted:
 		return fmt.Sprintf("interrupted after %s: %s", counted(float64(len(ev.episodes)), "episode"), ev.wanted())
+	case !ev.loaded() && len(ev.start.cannotPass) > 0:
+		return "ended before the load, since it could not pass: " + wordsOf(ev.start.cannotPass)
 	case !ev.loaded():
 		return "nothing was loaded"
 	case next != nil:
@@ -647,7 +654,7 @@ func (ev *Evidence) notes() []string {
 	if ev.half != nil && len(ev.half.stalls) > 0 {
 		all = append(all, fmt.Sprintf("%s in the look at half the load, which the rate does not count", counted(float64(len(ev.half.stalls)), "stall")))
 	}
-	if ev.half != nil && len(ev.episodes) > 0 && math.IsNaN(ev.elasticity) {
+	if ev.half != nil && len(ev.episodes) > 0 && math.IsNaN(ev.doubling.Elasticity) {
 		all = append(all, "whether the load is past the knee was not measured: the look at half the load was not clean")
 	}
 	unsteady := 0

@@ -93,8 +93,9 @@ func (c *Claims) Implausible() string {
 		return fmt.Sprintf("%s claimed up to %s tokens where %s were asked for",
 			counted(float64(c.beyond), "answer"), grouped(float64(c.most)), grouped(float64(c.asked)))
 	case c.tokens > 0 && c.text < leastText*c.tokens:
-		return fmt.Sprintf("%s of text in %s answers that claim %s tokens: %s bytes a token, and %.1f is the least that can be",
-			counted(c.text, "byte"), grouped(float64(c.answers)), grouped(c.tokens), twoDigits(c.text/c.tokens), leastText)
+		return fmt.Sprintf("%s of text in %s answers that claim %s tokens: "+
+			"%s bytes a token, and %.1f is the least that can be", counted(c.text, "byte"),
+			grouped(float64(c.answers)), grouped(c.tokens), twoDigits(c.text/c.tokens), leastText)
 	case c.hollowTokens > hollowShare*c.tokens:
 		return fmt.Sprintf("%s of %s answers, with %s of the tokens, have less than %.1f bytes of text a token",
 			grouped(float64(c.hollow)), grouped(float64(c.answers)), percent(c.hollowTokens/c.tokens), leastText)

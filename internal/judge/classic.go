@@ -59,6 +59,7 @@ func classic(ev *Evidence) *spec.Verdict {
 	d := all[0]
 	v.Episodes, v.LoadedS = 1, round(d.loadedS, 3)
 	for i := range v.Parts {
+		v.Parts[i].Throughput = number(ev.all()[i].whole.throughput)
 		v.Parts[i].Counted = i == 0 // whatever the client's audit says: the published gate has none
 	}
 	v.Verdict = spec.Pass

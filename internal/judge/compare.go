@@ -23,18 +23,22 @@ type Side struct {
 	failed     int
 }
 
-// Take takes an episode in. One that does not count is let go by.
-func (s *Side) Take(e *spec.Episode) {
+// Take takes an episode in, with the throughput that the judge measured in it. One that
+// does not count is let go by.
+func (s *Side) Take(e *spec.Episode, parts []spec.Part) {
 	if e.Number == 0 || !e.Client.Valid {
 		return
 	}
 	s.Episodes++
 	s.sent += e.Requests.Sent - e.Requests.Interrupted
 	s.failed += e.Requests.Failed
+	for _, p := range parts {
+		if p.Episode == e.Number && p.Throughput != nil && *p.Throughput > 0 {
+			s.throughput = append(s.throughput, math.Log(*p.Throughput))
+		}
+	}
 	for _, f := range e.Figures {
 		switch {
-		case f.Name == Throughput && f.Mean != nil && *f.Mean > 0:
-			s.throughput = append(s.throughput, math.Log(*f.Mean))
 		case f.Name == FirstToken && f.P99 != nil && *f.P99 > 0:
 			s.ttft = append(s.ttft, math.Log(*f.P99))
 		}

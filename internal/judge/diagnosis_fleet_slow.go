@@ -35,18 +35,18 @@ func (ev *Evidence) chanceOfTheKnee() bool {
 	return ev.tests.capacityState() == spec.Fail && ev.floorState() != spec.Fail && ev.pastKneeOnAverage() && !ev.secondSign()
 }
 
-// pastKneeOnAverage is pastKnee by the mean of all episodes: the first alone may be a
-// lucky one.
+// pastKneeOnAverage is whether the load may be past the knee, by the first episode or by
+// the mean of all: one of them alone may be a lucky one. What takes a FAIL away needs no
+// margin, other than what says that the load is past the knee.
 func (ev *Evidence) pastKneeOnAverage() bool {
-	if ev.pastKnee() {
+	if ev.doubling.Elasticity < ev.th.Elasticity {
 		return true
 	}
 	if ev.half == nil || len(ev.episodes) == 0 || !ev.half.comparable(ev.th) || !(ev.overall.value > 0) {
 		return false
 	}
-	mean := *ev.episodes[0]
-	mean.throughput = ev.overall
-	return elasticity(ev.half, &mean) < ev.th.Elasticity
+	mean := doublingOf(ev.half.point.Concurrency, ev.episodes[0].point.Concurrency, ev.half.throughput, ev.overall, ev.scatter(), ev.th)
+	return mean.Elasticity < ev.th.Elasticity
 }
 
 // secondSign says whether something else than throughput shows that the fleet is slow:

@@ -13,6 +13,11 @@ func slowHost(ev *Evidence) []spec.Finding {
 	if r := ev.ratio(); !ev.slow() || r >= ev.th.HostRatio {
 		return nil
 	}
+	// Past the knee requests wait before the workers of a healthy fleet too, and its
+	// throughput scatters: there the whole interval has to be below.
+	if r := ev.ratio(); ev.pastKnee() && !math.IsNaN(r) && !(ev.overall.high < ev.th.HostRatio*ev.plan.Reference.Throughput) {
+		return nil
+	}
 	host, evidence := ev.waitsForHost()
 	if !host {
 		return nil

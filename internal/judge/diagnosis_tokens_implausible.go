@@ -10,7 +10,8 @@ import (
 // figure in tokens is then the server's word and nothing else.
 func tokensImplausible(ev *Evidence) []spec.Finding {
 	f := spec.Finding{Severity: spec.SeverityInvalid, Confidence: spec.ConfidenceVeryHigh,
-		Advice: []string{"read one answer and its usage: `curl -N URL/v1/chat/completions` with \"stream\": true and \"stream_options\": {\"include_usage\": true}",
+		Advice: []string{"read one answer and its usage: `curl -N URL/v1/chat/completions` with " +
+			"\"stream\": true and \"stream_options\": {\"include_usage\": true}",
 			"compare with the worker's own counter: `curl WORKER/metrics | grep generation_tokens_total`",
 			"where reasoning is counted and hidden, have the server send it"}}
 	for _, d := range ev.looked() {

@@ -11,9 +11,11 @@ import (
 func unsolicitedAnswers(ev *Evidence) []spec.Finding {
 	const id = "server/unsolicited"
 	f := spec.Finding{Severity: spec.SeverityInvalid, Confidence: spec.ConfidenceVeryHigh,
-		Summary: "the server sent bytes that no request asked for: an answer cannot be told from that of another request",
-		Advice: []string{"ask a worker without the proxies between: `aicr bench --url WORKER_URL`", "look for a proxy that retries and sends both answers, or that mixes up connections",
-			"`aicr bench --url URL --connection-reuse-strategy never`: does it go away with a connection for each request?"}}
+		Summary: "the server sent bytes that no request asked for: " +
+			"an answer cannot be told from that of another request",
+		Advice: []string{"ask a worker without the proxies between: `aicr bench --url WORKER_URL`",
+			"look for a proxy that retries and sends both answers, or that mixes up connections",
+			"`aicr bench --url URL --connection-reuse-strategy never`: is it gone with a connection for each request?"}}
 	for _, a := range ev.start.answers {
 		if a.Reason == spec.ClassUnsolicited {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("before the load: %s", clip(a.Text)))

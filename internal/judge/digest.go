@@ -28,11 +28,14 @@ type digest struct {
 	gpus    []*gpuDigest
 	host    hostDigest
 
-	cutS       float64
+	lifeS      float64   // of a request that was served, median; NaN: none was
+	steadyFrom float64   // seconds; throughput is of what comes after
+	cutS       float64   // the same in whole seconds, for what is counted by them
 	steady     bool      // MSER-5 found where the start ends
 	batches    []float64 // tokens/s of those without a stall
 	batchS     float64
 	allBatches int
+	batchedS   float64 // that all of them take
 	cleanS     float64
 	throughput figure // of the batches
 	gross      float64
@@ -70,6 +73,7 @@ func notMeasured() figure { return figure{math.NaN(), math.NaN(), math.NaN(), 0}
 // workerDigest is what both witnesses have of one worker.
 type workerDigest struct {
 	name, gpu, pod string
+	instance       string  // host:port of its page
 	told           float64 // tokens of the clean part by telemetry
 	seen           float64 // by the client
 	made           float64 // tokens of the whole episode, by whoever knows
@@ -120,34 +124,45 @@ type errorDigest struct {
 // digestOf takes an episode in. Past is what is known of good seconds before it.
 func digestOf(p *spec.Plan, r *spec.EpisodeRecord, past *past) *digest {
 	th := &p.Thresholds
-	e := &r.Episode
-	d := &digest{number: e.Number, point: e.Point, loadedS: e.LoadedS, client: auditAnew(e.Client, th), throughput: notMeasured(), ttft: notMeasured(),
-		ttft50: math.NaN(), ttftMax: math.NaN(), ttftGross: math.NaN(), gross: math.NaN(), inputMean: math.NaN(), outputMean: math.NaN(), cached: math.NaN()}
-	loadS := e.LoadedS
-	if !(loadS >= 0 && loadS <= longestEpisode) {
-		loadS = 0 // whatever that was, it is not known
-	}
-	d.loadedS = loadS
-	t := newTimeline(r, loadS)
-	d.named, d.told, d.unjoined = t.named, t.told, t.unjoined
-	d.stalls = standstills(t, r, past, th)
-	clean := d.cut(t, r, th)
-	d.capability(t, r, clean, p)
+	d, t, clean := beginDigest(p, r, past)
+	d.firstTokens(t, r, clean, p)
 	d.perWorker(t, r, clean, th)
 	d.hardware(t, r, clean)
 	d.hosts(t, r, clean)
 	d.served(r, th)
 	d.failures(t, r)
-	d.whole = wholeDigest{math.NaN(), math.NaN(), e.Requests.Served, e.Requests.Failed}
-	for _, f := range e.Figures {
+	d.whole = wholeDigest{math.NaN(), math.NaN(), r.Episode.Requests.Served, r.Episode.Requests.Failed}
+	for _, f := range r.Episode.Figures {
 		switch f.Name {
-		case Throughput:
+		case OutputThroughput:
 			d.whole.throughput = valueOf(f.Mean)
 		case FirstToken:
 			d.whole.ttft99 = valueOf(f.P99)
 		}
 	}
 	return d
+}
+
+// beginDigest finds the steady part of an episode that no stall touched, and measures
+// throughput in it.
+func beginDigest(p *spec.Plan, r *spec.EpisodeRecord, past *past) (*digest, *timeline, []bool) {
+	th := &p.Thresholds
+	e := &r.Episode
+	d := &digest{number: e.Number, point: e.Point, loadedS: e.LoadedS, client: auditAnew(e.Client, th), throughput: notMeasured(), ttft: notMeasured(),
+		ttft50: math.NaN(), ttftMax: math.NaN(), ttftGross: math.NaN(), gross: math.NaN(), inputMean: math.NaN(), outputMean: math.NaN(), cached: math.NaN()}
+	if !(d.loadedS >= 0 && d.loadedS <= longestEpisode) {
+		d.loadedS = 0 // whatever that was, it is not known
+	}
+	t := newTimeline(r, d.loadedS)
+	d.named, d.told, d.unjoined = t.named, t.told, t.unjoined
+	d.stalls = standstills(t, r, past, th)
+	d.lifeS = lifetime(r)
+	clean, stalled := d.cut(t, r, th)
+	if t.seconds > 0 {
+		d.gross = stats.Sum(t.fleet) / float64(t.seconds)
+	}
+	d.measureThroughput(r.Requests, stalled, th)
+	return d, t, clean
 }
 
 // title is what an episode goes by: 0 is the look before the first.
@@ -161,37 +176,45 @@ func (d *digest) title() string {
 // longestEpisode is how long an episode can be, in seconds: a day.
 const longestEpisode = 86400
 
-// cut says which seconds are steady and free of stalls.
-func (d *digest) cut(t *timeline, r *spec.EpisodeRecord, th *spec.Thresholds) (clean []bool) {
-	clean = make([]bool, t.seconds)
+// cut says which seconds are steady and free of stalls, and which a stall touched.
+func (d *digest) cut(t *timeline, r *spec.EpisodeRecord, th *spec.Thresholds) (clean, stalled []bool) {
+	clean, stalled = make([]bool, t.seconds), make([]bool, t.seconds)
+	d.steadyFrom = d.settled(r.Episode.Point.RampS)
 	if t.seconds == 0 {
-		return clean
+		return clean, stalled
 	}
-	from := int(math.Ceil(r.Episode.Point.RampS)) + 1
 	// The start is cut where the rest is steadiest, which a stall would hide.
 	if len(d.stalls) == 0 {
 		most := int(th.WarmupCut * float64(t.seconds) * fine5)
 		if n, ok := stats.MSER5(fineSeries(r, t.seconds), most); ok {
 			d.steady = true
-			from = max(from, int(math.Ceil(float64(n)/fine5)))
+			d.steadyFrom = max(d.steadyFrom, float64(n)/fine5)
 		}
 	}
-	from = min(from, t.seconds)
+	from := min(int(math.Ceil(d.steadyFrom)), t.seconds)
 	d.cutS = float64(from)
-	for k := from; k < t.seconds; k++ {
-		clean[k] = true
-	}
 	for _, s := range d.stalls {
 		for k := max(0, s.from-int(th.BeforeStallS)); k < min(t.seconds, s.until+int(th.AfterStallS)); k++ {
-			clean[k] = false
+			stalled[k] = true
 		}
 	}
-	for _, c := range clean {
-		if c {
+	for k := from; k < t.seconds; k++ {
+		if clean[k] = !stalled[k]; clean[k] {
 			d.cleanS++
 		}
 	}
-	return clean
+	return clean, stalled
+}
+
+// settled is when the load has settled: its users have started, and each has ended the
+// request with which it began. Where requests take so long that no further one would
+// fit, it is a moment after the ramp.
+func (d *digest) settled(ramp float64) float64 {
+	moment := min(1, 0.1*max(0, d.loadedS-ramp))
+	if d.lifeS > moment && ramp+2*d.lifeS <= d.loadedS {
+		return ramp + d.lifeS
+	}
+	return ramp + moment
 }
 
 // fine5 is how many observations a second MSER-5 is given: its batches of five are
@@ -212,25 +235,9 @@ func fineSeries(r *spec.EpisodeRecord, seconds int) []float64 {
 	return v
 }
 
-// capability measures throughput by batches and TTFT by requests, of the clean part.
-func (d *digest) capability(t *timeline, r *spec.EpisodeRecord, clean []bool, p *spec.Plan) {
+// firstTokens measures TTFT by requests, of the clean part.
+func (d *digest) firstTokens(t *timeline, r *spec.EpisodeRecord, clean []bool, p *spec.Plan) {
 	th := &p.Thresholds
-	if t.seconds > 0 {
-		d.gross = stats.Sum(t.fleet) / float64(t.seconds)
-	}
-	d.batchS = max(1, th.BatchS)
-	d.batches, d.allBatches = batches(t.fleet, clean, int(d.cutS), int(d.batchS))
-	if len(d.batches) >= 4 && stats.Lag1(d.batches) > th.Lag1 {
-		d.batchS *= 2
-		d.batches, d.allBatches = batches(t.fleet, clean, int(d.cutS), int(d.batchS))
-	}
-	if len(d.batches) > 0 && len(r.Requests) > 0 {
-		mean, low, high := stats.MeanInterval(d.batches, confidence)
-		if len(d.batches) == 1 {
-			mean = d.batches[0]
-		}
-		d.throughput = figure{mean, low, high, len(d.batches)}
-	}
 	blocks := make([][]float64, t.seconds)
 	var all, gross []float64
 	for i := range r.Requests {
@@ -270,24 +277,12 @@ const (
 	leastTTFT  = 20 // with fewer requests there is no speaking of a p99
 )
 
-// batches are the means of stretches that are clean throughout, and how many
-// stretches there are.
-func batches(v []float64, clean []bool, from, length int) (means []float64, all int) {
-	for k := from; k+length <= len(v); k += length {
-		all++
-		if !slices.Contains(clean[k:k+length], false) {
-			means = append(means, stats.Mean(v[k:k+length]))
-		}
-	}
-	return means, all
-}
-
 // perWorker compares the workers over the clean part.
 func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th *spec.Thresholds) {
 	type waits struct{ ttft, itl []float64 }
 	by := map[string]*waits{}
 	for _, l := range t.workers {
-		w := &workerDigest{name: l.name, gpu: l.gpu, pod: l.pod, hits: math.NaN(), power: math.NaN()}
+		w := &workerDigest{name: l.name, gpu: l.gpu, pod: l.pod, instance: l.instance, hits: math.NaN(), power: math.NaN()}
 		by[l.name] = &waits{}
 		var has, rate []float64
 		for k := range t.seconds {

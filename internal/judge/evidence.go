@@ -25,7 +25,7 @@ type Evidence struct {
 	guardMS  float64 // the TTFT guardrail
 
 	speeds      map[string][]float64
-	elasticity  float64 // NaN: not measured
+	doubling    Doubling // of half the load to the first episode's
 	throughputs []float64
 	overall     figure // tokens/s, over the episodes
 	shares      map[string][]float64
@@ -47,6 +47,7 @@ type start struct {
 	answers            []spec.Event     // of workers
 	notServed          *spec.Event
 	pods               []spec.Event
+	cannotPass         []Hindrance  // for which the run ended before any load
 	unseen             *spec.Event  // it could not be found out whether pods that serve have ended
 	requests           []spec.Event // those outside the episodes, of which some failed
 	nodes              []spec.Event // what befell the node
@@ -93,6 +94,8 @@ func startOf(events []spec.Event) start {
 			s.removed = cmp.Or(s.removed, e)
 		case spec.EventLog:
 			s.logs = append(s.logs, *e)
+		case spec.EventCannotPass:
+			s.cannotPass = append(s.cannotPass, Hindrance{e.Reason})
 		case spec.EventInterrupt:
 			s.interrupted = true
 			switch e.Reason {
@@ -121,7 +124,7 @@ func plus(a, b *int) *int {
 // evidenceOf weighs what there is.
 func evidenceOf(p *spec.Plan, events []spec.Event, half *digest, all []*digest) *Evidence {
 	ev := &Evidence{plan: p, th: &p.Thresholds, start: startOf(events), half: half, tests: newSequence(p), guardMS: p.Thresholds.TTFTGuardrailMS,
-		elasticity: math.NaN(), overall: notMeasured(), shares: map[string][]float64{}, speeds: map[string][]float64{}, starved: map[string]int{}}
+		doubling: notDoubled(), overall: notMeasured(), shares: map[string][]float64{}, speeds: map[string][]float64{}, starved: map[string]int{}}
 	for i := range p.Constraints {
 		switch c := &p.Constraints[i]; c.Name {
 		case spec.ConstraintThroughput:
@@ -147,7 +150,8 @@ func evidenceOf(p *spec.Plan, events []spec.Event, half *digest, all []*digest) 
 	}
 	ev.overall = over(ev.throughputs)
 	if half != nil && len(ev.episodes) > 0 && half.comparable(ev.th) && ev.episodes[0].comparable(ev.th) {
-		ev.elasticity = elasticity(half, ev.episodes[0])
+		full := ev.episodes[0]
+		ev.doubling = doublingOf(half.point.Concurrency, full.point.Concurrency, half.throughput, full.throughput, ev.scatter(), ev.th)
 	}
 	return ev
 }
@@ -190,17 +194,15 @@ func (d *digest) comparable(th *spec.Thresholds) bool {
 	return d.client.Valid && d.judgeable(th) && float64(d.errors.failed) <= th.ErrorShare*float64(d.requests.Sent)
 }
 
-// elasticity is by how much throughput still rises with load: below the knee it is
-// near 1, at it near 0.
-func elasticity(half, full *digest) float64 {
-	c := float64(full.point.Concurrency) / float64(half.point.Concurrency)
-	if c <= 1 || !(half.throughput.value > 0) || !(full.throughput.value > 0) {
-		return math.NaN()
+// scatter is the ln-sd from one episode to the next, as the reference has it; 0: not known.
+func (ev *Evidence) scatter() float64 {
+	if ev.plan.Reference == nil {
+		return 0
 	}
-	return math.Log(full.throughput.value/half.throughput.value) / math.Log(c)
+	return ev.plan.Reference.Dispersion
 }
 
-func (ev *Evidence) pastKnee() bool { return ev.elasticity < ev.th.Elasticity }
+func (ev *Evidence) pastKnee() bool { return ev.doubling.Past(ev.th.Elasticity) }
 
 // reading is what an episode adds to the tests.
 func (ev *Evidence) reading(d *digest) reading {

@@ -154,8 +154,8 @@ func (ev *Evidence) figures() []spec.Figure {
 			with++
 		}
 	}
-	say("throughput", ev.overall, "tokens/s", "stall-free batches; t interval over episodes, 95 %")
-	say("gross-throughput", over(gross), "tokens/s", "stalls and all; t interval over episodes, 95 %")
+	say(Throughput, ev.overall, "tokens/s", "stall-free batches of whole request lifetimes; t interval over episodes, 95 %")
+	say(GrossThroughput, over(gross), "tokens/s", "stalls and all; t interval over episodes, 95 %")
 	say("ttft-p99", ev.ttft(), "ms", "worst episode, its clean part; moving-block bootstrap, 95 %")
 	say("gross-ttft-p99", figure{largest(ttftGross), math.NaN(), math.NaN(), len(ttftGross)}, "ms", "worst episode, stalls and all")
 	if sent > 0 {
@@ -174,8 +174,8 @@ func (ev *Evidence) figures() []spec.Figure {
 		say("sentinel-ttft-p99", figure{stats.PercentileNearest(sentinel, 99), math.NaN(), math.NaN(), len(sentinel)}, "ms",
 			fmt.Sprintf("open loop, from the intended send; %d of %d never answered", lost, len(sentinel)))
 	}
-	if !math.IsNaN(ev.elasticity) {
-		say("elasticity", figure{ev.elasticity, math.NaN(), math.NaN(), 2}, "", "throughput at half the load against the first episode")
+	if d := ev.doubling; !math.IsNaN(d.Elasticity) {
+		say("elasticity", figure{d.Elasticity, d.Elasticity - d.Unsure, d.Elasticity + d.Unsure, 2}, "", "throughput at half the load against the first episode; by the batches of both, 95 %")
 	}
 	if f := ev.claims.perEvent(); f.n > 0 {
 		say("tokens-per-event", f, "tokens", "tokens that the server counts over events with content, of the served requests")

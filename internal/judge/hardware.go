@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 // gpuDigest is what an exporter said of one GPU in an episode.
 type gpuDigest struct {
 	name, worker, pod  string
+	node, index        string
 	xids               []int // of brokenXIDs, in the order in which they came
 	firstDBE, lastDBE  float64
 	remap              bool
@@ -35,7 +37,7 @@ func (d *digest) hardware(t *timeline, r *spec.EpisodeRecord, clean []bool) {
 			by[s.Name] = of
 			d.gpus = append(d.gpus, of)
 		}
-		of.pod = g.Pod
+		of.pod, of.node, of.index = g.Pod, cmp.Or(g.Node, of.node), cmp.Or(g.Index, of.index)
 		if x := int(orZero(valueOf(g.XID))); brokenXIDs[x] != "" && !slices.Contains(of.xids, x) {
 			of.xids = append(of.xids, x)
 		}

@@ -42,10 +42,8 @@ const (
 	usualBatches = 10
 )
 
-// KneeLevelOf measures a level by the record of its load. Its batches are whole
-// lifetimes of a request: requests that began together end together, so that
-// throughput swings once a lifetime, and a batch that held half a swing would tell
-// where in it the batch began.
+// KneeLevelOf measures a level by the record of its load. Its throughput is the one that
+// a validation judges, in batches that are short enough for the length of a level.
 func KneeLevelOf(r *spec.EpisodeRecord, t *spec.Thresholds) KneeLevel {
 	e := &r.Episode
 	l := KneeLevel{InFlight: e.Point.Concurrency, Held: e.Client.InFlight,
@@ -66,46 +64,29 @@ func KneeLevelOf(r *spec.EpisodeRecord, t *spec.Thresholds) KneeLevel {
 	if why := claims.Implausible(); why != "" {
 		l.NotUsed = cmp.Or(l.NotUsed, "the server counts tokens that it did not send: "+why)
 	}
-	ramp, end := int64(e.Point.RampS*1e9), int64(e.Point.DurationS*1e9)
-	var sum, n float64
-	for q := range closedLoop(r.Requests) {
-		if q.Served() && q.Sent >= ramp && q.Sent < end {
-			sum += seconds(q.End - q.Sent)
-			n++
-		}
-	}
-	if n == 0 {
+	th := *t
+	th.BatchS = max(0, e.LoadedS-e.Point.RampS) / usualBatches
+	d, _, _ := beginDigest(&spec.Plan{Point: e.Point, Thresholds: th}, r, &past{})
+	if !(d.lifeS > 0) {
 		l.NotUsed = cmp.Or(l.NotUsed, "nothing was served")
 		return l
 	}
-	life := sum / n
-	l.LifetimeS = &life
-	lifetimes := seconds(end-ramp)/life - 1 // the first is the load's own start
-	batch := int64(max(1, math.Floor(lifetimes/usualBatches)) * life * 1e9)
-	batches := int(float64(lifetimes * life * 1e9 / float64(batch)))
-	from := end - int64(max(1, batches))*batch
-	l.latencies(r, from, end, t)
+	l.LifetimeS, l.SteadyS = number(d.lifeS), d.batchedS
+	l.latencies(r, int64((d.loadedS-d.batchedS)*1e9), int64(d.loadedS*1e9), t)
 	if l.Sent > 0 && float64(l.Failed) > t.ErrorShare*float64(l.Sent) {
 		l.NotUsed = cmp.Or(l.NotUsed, fmt.Sprintf("%d of %d requests failed", l.Failed, l.Sent))
 	}
-	if batches < leastBatches {
-		l.NotUsed = cmp.Or(l.NotUsed, fmt.Sprintf("too short: a request takes %.1f s", life))
+	switch {
+	case d.allBatches < leastBatches || d.batchS < d.lifeS:
+		l.NotUsed = cmp.Or(l.NotUsed, fmt.Sprintf("too short: a request takes %.1f s", d.lifeS))
+		return l
+	case len(d.batches) < leastBatches:
+		l.NotUsed = cmp.Or(l.NotUsed, fmt.Sprintf("%s left too little of it: %d of %d batches", counted(float64(len(d.stalls)), "stall"), len(d.batches), d.allBatches))
 		return l
 	}
-	l.SteadyS = seconds(end - from)
-	rates := make([]float64, batches)
-	for q := range closedLoop(r.Requests) {
-		if q.Served() {
-			spreadTokens(rates, q, from, batch)
-		}
-	}
-	for i := range rates {
-		rates[i] /= seconds(batch)
-	}
-	x := stats.Mean(rates)
-	l.Throughput.N, l.Throughput.Value = batches, number(x)
-	if _, low, high := stats.MeanInterval(rates, 0.95); !math.IsNaN(low) {
-		l.Throughput.Low, l.Throughput.High = number(max(0, low)), number(high)
+	l.Throughput.N, l.Throughput.Value = len(d.batches), number(d.throughput.value)
+	if !math.IsNaN(d.throughput.low) {
+		l.Throughput.Low, l.Throughput.High = number(max(0, d.throughput.low)), number(d.throughput.high)
 	}
 	return l
 }
@@ -157,26 +138,4 @@ func (l *KneeLevel) latencies(r *spec.EpisodeRecord, from, to int64, t *spec.Thr
 	slices.Sort(ttft)
 	l.TTFT50, l.TTFT99 = number(stats.WithFailures(ttft, l.Failed, 50)), number(stats.WithFailures(ttft, l.Failed, 99))
 	l.Goodput = number(float64(good) / float64(l.Sent))
-}
-
-// spreadTokens adds a request's tokens to the batches in which they came: the
-// first when it came, the others evenly until the last.
-func spreadTokens(batches []float64, q *spec.Request, from, batch int64) {
-	add := func(at int64, tokens float64) {
-		if i := (at - from) / batch; at >= from && int(i) < len(batches) {
-			batches[i] += tokens
-		}
-	}
-	add(q.First, 1)
-	rest, length := float64(q.Tokens-1), q.Last-q.First
-	if length <= 0 {
-		add(q.First, rest)
-		return
-	}
-	for i := range batches {
-		begin := from + int64(i)*batch
-		if both := min(q.Last, begin+batch) - max(q.First, begin); both > 0 {
-			batches[i] += rest * float64(both) / float64(length)
-		}
-	}
 }

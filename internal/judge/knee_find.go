@@ -23,6 +23,9 @@ type Knee struct {
 	Scatter    float64       `json:"scatter,omitempty"` // ln-sd of the levels around the curve
 	Opinions   []KneeOpinion `json:"opinions"`
 
+	// Vague says that the levels tell no more than the interval.
+	Vague bool `json:"vague,omitempty"`
+
 	// Ahead is where the knee would be if the curve went on as it does: no knee
 	// that was seen, but how far to look.
 	Ahead float64 `json:"-"`
@@ -42,9 +45,9 @@ type KneeOpinion struct {
 
 // The rules of a knee.
 const (
-	kneeMargin    = 0.05 // of elasticity, between the knee and a point that is proposed
 	kneeSeen      = 1.15 // times the knee, to where levels must reach that it was seen and not guessed
 	kneeVague     = 0.35 // half of an interval, relative, beyond which there is no answer
+	kneeTold      = 0.20 // and up to which one number is the answer, rather than the interval
 	kneeAgrees    = 0.20 // by which another fit of the same law may differ
 	kneeBeyond    = 1.25 // times the knee, up to which a bend is this bend
 	kneeNoFurther = 4    // times what was measured, to where a curve is followed to tell a far knee
@@ -127,18 +130,28 @@ func (k *Knee) Half() float64 {
 	return max(math.Log(*k.High/k.InFlight), math.Log(k.InFlight / *k.Low))
 }
 
-// Settle takes a knee back that the levels, now that there will be no more, do not
-// show well enough: a point below it would be a guess.
+// Settle says, now that there will be no more levels, how well they show the knee. One
+// that they do not show well enough is taken back: a point below it would be a guess.
 func (k *Knee) Settle() {
-	if !k.Found || k.Half() <= kneeVague {
+	if !k.Found || k.Half() <= kneeTold {
 		return
 	}
-	k.Found = false
-	where := "anywhere"
+	within := "anywhere"
 	if k.Low != nil && k.High != nil {
-		where = fmt.Sprintf("between %.0f and %.0f in flight", *k.Low, *k.High)
+		within = fmt.Sprintf("within %.0f to %.0f in flight", *k.Low, *k.High)
 	}
-	k.Reason = fmt.Sprintf("the knee may be %s: too few levels, or too much scatter", where)
+	k.Reason = fmt.Sprintf("cannot tell %s: levels scatter around the curve by %.1f %%", within, 100*k.Scatter)
+	k.Vague, k.Found = true, k.Half() <= kneeVague
+}
+
+// MoreLevels is about how many more levels would bring half of the interval down to a
+// share, as it shrinks with the root of their number; 0: none, or nobody can say.
+func (k *Knee) MoreLevels(levels int, share float64) int {
+	half := k.Half()
+	if math.IsInf(half, 1) || half <= share {
+		return 0
+	}
+	return int(math.Ceil(float64(levels) * (half*half/(share*share) - 1)))
 }
 
 // kneeInterval is how far the knee can be trusted: how it moves when each level is left

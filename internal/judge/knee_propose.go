@@ -16,6 +16,10 @@ type KneeProposal struct {
 	Why        string  `json:"why"`
 	Elasticity float64 `json:"elasticity"` // of the doubling that ends there, by the curve
 
+	// Doubling is the same as it was measured, by looks at half of it as a validation
+	// takes one; nil: there is no half of one request.
+	Doubling *Doubling `json:"doubling,omitempty"`
+
 	// What was measured there; nil when it could not be.
 	Reference    *spec.ReferenceFigure `json:"reference,omitempty"`
 	Low          float64               `json:"low,omitempty"` // of the reference: t interval of ln(throughput), 95 %
@@ -63,6 +67,17 @@ func ProposeBelow(k *Knee, levels []KneeLevel, gpus int, t *spec.Thresholds) *Kn
 	return &KneeProposal{PerGPU: per, InFlight: per * gpus, Why: why, Elasticity: curve.elasticity(float64(per * gpus))}
 }
 
+// Lower is the next lower point to propose; nil: there is none.
+func (p *KneeProposal) Lower(gpus int) *KneeProposal {
+	const step = 0.8
+	per := roundDown(int(step * float64(p.PerGPU)))
+	if per < 1 || per >= p.PerGPU {
+		return nil
+	}
+	return &KneeProposal{PerGPU: per, InFlight: per * gpus, Elasticity: p.Elasticity,
+		Why: fmt.Sprintf("at %d a GPU the doubling was measured to bring 2^%.2f only", p.PerGPU, p.Doubling.Elasticity)}
+}
+
 // roundDown gives a number that people like.
 func roundDown(n int) int {
 	switch {
@@ -93,7 +108,7 @@ func (p *KneeProposal) Refer(episodes []KneeLevel, from string, t *spec.Threshol
 	mean, low, high := stats.MeanInterval(logs, 0.95)
 	n := float64(len(logs))
 	x := math.Exp(mean)
-	p.Reference = &spec.ReferenceFigure{Throughput: threeDigits(x), Dispersion: threeDigits(stats.Std(logs) * math.Sqrt(n/(n-1))), N: len(logs), From: from}
+	p.Reference = &spec.ReferenceFigure{Throughput: roundTo(x, 4), Dispersion: threeDigits(stats.Std(logs) * math.Sqrt(n/(n-1))), N: len(logs), From: from}
 	p.Low, p.High = math.Exp(low), math.Exp(high)
 	p.GuardrailMS, p.GuardrailWhy = t.TTFTGuardrailMS, fmt.Sprintf("the usual bound; %d times the worst p99 of the reference, %.0f ms, is below it", guardrailFactor, worst)
 	if g := guardrailFactor * worst; g > p.GuardrailMS {
@@ -103,10 +118,14 @@ func (p *KneeProposal) Refer(episodes []KneeLevel, from string, t *spec.Threshol
 }
 
 // threeDigits keeps three digits: more were not measured.
-func threeDigits(x float64) float64 {
+func threeDigits(x float64) float64 { return roundTo(x, 3) }
+
+// roundTo keeps so many digits. A reference has one more than are known, since what is compared
+// with it must not be off by the rounding.
+func roundTo(x float64, n int) float64 {
 	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
 		return x
 	}
-	scale := math.Pow(10, 2-math.Floor(math.Log10(math.Abs(x))))
+	scale := math.Pow(10, float64(n-1)-math.Floor(math.Log10(math.Abs(x))))
 	return math.Round(x*scale) / scale
 }

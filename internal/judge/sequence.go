@@ -27,7 +27,7 @@ type sequence struct {
 	sigma    float64 // ln-sd of an episode
 	refers   float64 // episodes that the reference is the mean of; +Inf: it has no error
 	episodes int
-	judged   int // episodes that told of capability
+	judged   int     // episodes that told of capability
 	evidence float64 // the sum of what each episode says of capability
 	capacity float64 // the score that it makes
 	capWalk  []float64

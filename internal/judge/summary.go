@@ -21,14 +21,15 @@ type Record struct {
 	LagBy    string    // how it knows it
 }
 
-// The names of an episode's figures.
+// The names of an episode's figures. The output throughput is a client's without a
+// judge, AIPerf's too: what was served, over the whole run with its start and its end.
 const (
-	Throughput   = "output throughput"
-	FirstToken   = "time to first token"
-	TokenLatency = "inter-token latency"
-	LongestGap   = "longest gap of a stream"
-	Latency      = "request latency"
-	SentinelWait = "sentinel: first token from intended send"
+	OutputThroughput = "output throughput"
+	FirstToken       = "time to first token"
+	TokenLatency     = "inter-token latency"
+	LongestGap       = "longest gap of a stream"
+	Latency          = "request latency"
+	SentinelWait     = "sentinel: first token from intended send"
 )
 
 // Summarize makes episode.json of what was recorded. The closed loop's requests
@@ -42,6 +43,7 @@ func Summarize(r *Record) *spec.Episode {
 		if q.Lane == spec.LaneSentinel {
 			e.Sentinel.Add(q)
 			if q.Served() {
+				s.beside += int64(q.Tokens)
 				s.sentinel = append(s.sentinel, ms(q.First-q.Intended))
 			}
 			continue
@@ -68,6 +70,7 @@ type sums struct {
 	lastServed, end         int64 // of the served, of all
 	until                   int64 // the end of the load
 	tokens                  spec.TokenCounts
+	beside                  int64 // tokens of the sentinel
 	ttft, itl, gap, latency []float64
 	sentinel                []float64
 	lateness                []float64
@@ -139,9 +142,9 @@ func longestGap(q *spec.Request) int64 {
 // figures counts who was not answered as infinitely slow, as who was refused.
 func (s *sums) figures(e *spec.Episode) []spec.BenchFigure {
 	failed, sentinelFailed := e.Requests.Failed+e.Requests.Interrupted, e.Sentinel.Failed+e.Sentinel.Interrupted
-	rate := spec.BenchFigure{Name: Throughput, Unit: "tokens/sec"}
+	rate := spec.BenchFigure{Name: OutputThroughput, Unit: "tokens/sec"}
 	if d := seconds(max(s.lastServed, s.until) - s.firstSend); d > 0 && s.tokens.Completion > 0 {
-		rate.Mean = number(float64(s.tokens.Completion) / d)
+		rate.Mean = number(float64(s.tokens.Completion+s.beside) / d)
 	}
 	all := []spec.BenchFigure{rate, Described(FirstToken, s.ttft, failed), Described(TokenLatency, s.itl, 0),
 		Described(LongestGap, s.gap, 0), Described(Latency, s.latency, failed)}
@@ -207,7 +210,7 @@ func (s *sums) perWorker() []spec.BenchWorker {
 }
 
 // client is the audit of the instrument by its own record: whether it held what
-// it was to hold, and whether its stamps were late.
+// it was to hold, the sentinel's requests included, and whether its stamps were late.
 func client(r *Record, s *sums) spec.BenchClient {
 	c := spec.BenchClient{InFlightAsked: r.Point.Concurrency, StampLag: spread(r.Lags), StampLagBy: r.LagBy, SendLateness: spread(s.lateness)}
 	from, to := int64(r.Point.RampS*1e9), s.until
@@ -217,9 +220,6 @@ func client(r *Record, s *sums) spec.BenchClient {
 		n := 0
 		for i := range r.Requests {
 			q := &r.Requests[i]
-			if q.Lane == spec.LaneSentinel {
-				continue
-			}
 			held += float64(max(0, min(q.End, to)-max(q.Sent, from)))
 			if q.End > from && q.End <= to {
 				latency += seconds(q.End - q.Sent)

@@ -57,8 +57,8 @@ func TestSummaryCountsTheClosedLoop(t *testing.T) {
 	if diff := cmp.Diff(spec.TokenCounts{Prompt: 30, Completion: 15, Cached: new(int64(12))}, e.Tokens); diff != "" {
 		t.Error(diff)
 	}
-	// From the first send to the last answer that was served.
-	if got := *figureOf(t, e, Throughput).Mean; got != 15.0/6 {
+	// From the first send to the last answer that was served, the sentinel's tokens included.
+	if got := *figureOf(t, e, OutputThroughput).Mean; got != (15.0+5)/6 {
 		t.Errorf("throughput %v", got)
 	}
 	if e.LoadedS != 5 || e.Number != 3 || e.Schema != spec.EpisodeSchema {
@@ -138,7 +138,7 @@ func TestSummaryOfAFleetThatStopsAnswering(t *testing.T) {
 		{Lane: "closed", Seq: 1, Intended: sec, Sent: sec, First: 2 * sec, Last: 3 * sec, End: 80 * sec, Gap: 1, Tokens: 9, Class: "interrupted", Worker: "0"},
 	}}
 	e := Summarize(r)
-	if got := *figureOf(t, e, Throughput).Mean; got != 2 {
+	if got := *figureOf(t, e, OutputThroughput).Mean; got != 2 {
 		t.Errorf("%v tokens/s, want 100 in 50 s", got)
 	}
 	if got := figureOf(t, e, FirstToken).WithFailures["p99"]; got != "inf" {

@@ -43,7 +43,8 @@ func TestATallyKeepsBoundsAndGrowth(t *testing.T) {
 }
 
 func TestWhoIsSilent(t *testing.T) {
-	good, gap := spec.Sample{Worker: &spec.WorkerSample{}}, spec.Sample{Gap: "no answer"}
+	running := 1.0
+	good, gap := spec.Sample{Worker: &spec.WorkerSample{Running: &running}}, spec.Sample{Gap: "no answer"}
 	for name, c := range map[string]struct {
 		samples []spec.Sample
 		want    bool

@@ -28,6 +28,7 @@ type timeline struct {
 // lane is one worker's part of a timeline.
 type lane struct {
 	name, gpu, pod string
+	instance       string // host:port of its page
 
 	told    []float64 // tokens, by its metrics
 	held    []float64 // requests that it has, by its gauges
@@ -159,7 +160,7 @@ func (t *timeline) readSeries(series []spec.Sample) {
 			continue
 		}
 		w := s.Worker
-		l.gpu, l.pod = cmp.Or(w.GPU, l.gpu), cmp.Or(w.Pod, l.pod)
+		l.gpu, l.pod, l.instance = cmp.Or(w.GPU, l.gpu), cmp.Or(w.Pod, l.pod), cmp.Or(s.Instance, l.instance)
 		if within {
 			l.held[k] = orNaN(sumKnown(w.Running, w.Waiting))
 			if w.InFlight != nil {

@@ -22,7 +22,7 @@ import (
 // that was asked for, and whether its stamps can be trusted.
 type Audit struct {
 	Asked    int           // requests in flight asked for; 0 in an open loop
-	InFlight float64       // time mean over the steady part; NaN: no steady part
+	InFlight float64       // time mean over the steady part, the sentinel's included; NaN: no steady part
 	Little   float64       // completions a second times mean latency, over the same; NaN likewise
 	Steady   time.Duration // how long the steady part was
 
@@ -171,7 +171,7 @@ func (a *Audit) flow(res *Result) time.Duration {
 		if r.OK() {
 			_ = ttft.RecordValue(min(r.FirstContent-r.Sent, int64(time.Hour)))
 		}
-		if r.Lane == Sentinel || to <= from {
+		if to <= from {
 			continue
 		}
 		busy += float64(max(0, min(r.End, to)-max(r.Sent, from)))

@@ -10,14 +10,15 @@ type DescriptorLimit struct {
 }
 
 func (e *DescriptorLimit) Error() string {
-	return fmt.Sprintf("%d connections at once need %d file descriptors, and this process may have %d", e.InFlight, e.Need, e.Limit)
+	return fmt.Sprintf("%d connections at once need %d file descriptors, and this process may have %d",
+		e.InFlight, e.Need, e.Limit)
 }
 
 // Hint is what to do about it.
 func (e *DescriptorLimit) Hint() string {
 	room := max(0, int64(e.Limit)-int64(e.Need)+int64(e.InFlight))
-	return fmt.Sprintf("raise the limit with `ulimit -n %d` before the command (in a container: its runtime's nofile), or ask for at most %d in flight",
-		e.Need, room)
+	return fmt.Sprintf("raise the limit with `ulimit -n %d` before the command (in a container: its runtime's nofile), "+
+		"or ask for at most %d in flight", e.Need, room)
 }
 
 // spareDescriptors is what else a run opens: event loops, metrics pages, files of the record.

@@ -165,6 +165,7 @@ type stage struct {
 	start int64
 	stop  int64 // nothing is sent at or after this stamp
 
+	ended  atomic.Int64  // when the first request ended; 0: none has
 	issued atomic.Int64  // of the closed loop
 	opened atomic.Int64  // requests of the open loop that were begun
 	dry    atomic.Int64  // when a sender first had nothing more to send
@@ -278,6 +279,21 @@ func (st *stage) sendsOpen() (Schedule, Lane, bool) {
 	return Schedule{}, Closed, false
 }
 
+// answered notes the end of a request.
+func (st *stage) answered(now int64) {
+	if st.ended.Load() == 0 {
+		st.ended.CompareAndSwap(0, now)
+	}
+}
+
+// early reports whether a sentinel's arrival is due before any request has ended. It is
+// not sent: every user is still in flight, none could yield a slot, and the load would
+// be more than was asked for.
+func (st *stage) early(lane Lane, intended int64) bool {
+	first := st.ended.Load()
+	return lane == Sentinel && (first == 0 || intended < first)
+}
+
 // index is where in the workload a request is found. A warm-up or a sentinel
 // must not bring the main requests' prompts into the server's cache.
 func (st *stage) index(lane Lane, seq int64) int64 {
@@ -343,7 +359,7 @@ func (s *sender) finish(str *stream, at int64, cause error) {
 }
 
 // surplus notes bytes that came when no request was under way. The answer before them, of
-// rec, is credited to nobody: it may have been another one's.
+// rec, is not served: it may have been that of another request.
 func (s *sender) surplus(rec *Record, b []byte) {
 	cause := &surplusError{excerpt(b, 80)}
 	s.mu.Lock()

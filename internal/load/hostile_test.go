@@ -60,26 +60,26 @@ func TestSurplusBytesAreNotCredited(t *testing.T) {
 	closed := load.Schedule{Users: 1, Count: 6}
 	for name, tt := range map[string]struct {
 		main   load.Schedule
-		answer func(c net.Conn, n int) error
+		answer func(c net.Conn, conn, n int) error
 		most   int // requests that may be served all the same
 	}{
-		"a second answer in the same write": {closed, func(c net.Conn, n int) error {
+		"a second answer in the same write": {closed, func(c net.Conn, conn, n int) error {
 			_, err := io.WriteString(c, twoTokensAnswer+twoTokensAnswer)
 			return err
 		}, 0},
-		"one byte too many": {closed, func(c net.Conn, n int) error {
+		"one byte too many": {closed, func(c net.Conn, conn, n int) error {
 			_, err := io.WriteString(c, twoTokensAnswer+"\n")
 			return err
 		}, 0},
-		"while the connection is idle": {open, func(c net.Conn, n int) error {
+		"while the connection is idle": {open, func(c net.Conn, conn, n int) error {
 			_, err := io.WriteString(c, twoTokensAnswer)
-			if err == nil && n == 0 {
+			if err == nil && conn == 1 && n == 0 {
 				time.Sleep(later)
 				_, err = io.WriteString(c, twoTokensAnswer)
 			}
 			return err
 		}, 3},
-		"after the last request": {closed, func(c net.Conn, n int) error {
+		"after the last request": {closed, func(c net.Conn, conn, n int) error {
 			_, err := io.WriteString(c, twoTokensAnswer)
 			if err == nil && n == int(closed.Count)-1 {
 				time.Sleep(later)
@@ -87,7 +87,7 @@ func TestSurplusBytesAreNotCredited(t *testing.T) {
 			}
 			return err
 		}, 5},
-		"each request is answered twice, the second time late": {closed, func(c net.Conn, n int) error {
+		"each request is answered twice, the second time late": {closed, func(c net.Conn, conn, n int) error {
 			_, err := io.WriteString(c, twoTokensAnswer)
 			if err == nil {
 				time.Sleep(10 * time.Millisecond)
@@ -98,11 +98,18 @@ func TestSurplusBytesAreNotCredited(t *testing.T) {
 	} {
 		for way, secure := range map[string]bool{"event loop": false, "goroutines": false, "TLS": true} {
 			t.Run(name+"/"+way, func(t *testing.T) {
+				var conns atomic.Int64 // that carried a request
 				url := rawServer(t, func(c net.Conn) {
 					if secure {
 						c = tls.Server(c, front.TLS)
 					}
-					eachRequest(c, func(n int) error { return tt.answer(c, n) })
+					conn := 0
+					eachRequest(c, func(n int) error {
+						if n == 0 {
+							conn = int(conns.Add(1))
+						}
+						return tt.answer(c, conn, n)
+					})
 				})
 				o := front.options(tlsHTTP)
 				if o.URL = url; secure {
@@ -166,8 +173,8 @@ func (c *abruptly) release() error {
 	return err
 }
 
-// A 408 on an idle connection is how some proxies close it. It answers nobody, and nobody
-// is the worse for it.
+// A 408 on an idle connection is how some proxies close it. It answers no request, and
+// no request fails for it.
 func TestATimeoutOfAnIdleConnectionIsItsEnd(t *testing.T) {
 	for _, wire := range plainWires {
 		t.Run(wireNames[wire], func(t *testing.T) {
@@ -190,7 +197,7 @@ func TestATimeoutOfAnIdleConnectionIsItsEnd(t *testing.T) {
 }
 
 // On HTTP/2 a frame of a stream that was never opened ends the connection, and what was
-// under way on it is told for what it is.
+// under way on it has its class.
 func TestSurplusFramesOfHTTP2(t *testing.T) {
 	url := rawServer(t, func(c net.Conn) {
 		preface := make([]byte, len(http2.ClientPreface))
@@ -343,7 +350,7 @@ func closing(t *testing.T, l net.Listener) {
 }
 
 // A user whose connection fails before any answer comes back later and later, and not in
-// step with the others: a minute of a server that serves nobody is a few dozen records.
+// step with the others: a minute of a server that serves no request is a few dozen records.
 func TestUsersBackOff(t *testing.T) {
 	const users = 8
 	for name, serve := range map[string]func(t *testing.T, l net.Listener){

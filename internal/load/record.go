@@ -67,6 +67,14 @@ func (r *Record) Has(f Flags) bool { return r.Flags&f == f }
 // OK reports whether the request was served in full.
 func (r *Record) OK() bool { return r.Class == OK }
 
+// served is how long a request that was served was in flight; 0: it was not served.
+func (r *Record) served() int64 {
+	if !r.OK() {
+		return 0
+	}
+	return r.End - r.Sent
+}
+
 // lateness is how long after its time a request was sent, what it took to open
 // its connection aside.
 func (r *Record) lateness() int64 {
@@ -84,7 +92,7 @@ func (r *Record) Tokens() int32 {
 
 // BackedOff reports that the connection failed before it carried an answer, or brought one
 // without an end: its user waits before it connects again (backoff.go), so that a server
-// which refuses everybody is not asked as fast as the client can ask.
+// which refuses every connection is not asked as fast as the client can ask.
 func (r *Record) BackedOff() bool {
 	switch r.Class {
 	case Connect, TLSFailed, Oversized:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -128,18 +129,19 @@ func (c *crew) carry(st *stage) {
 		case <-over:
 		}
 	})
+	g := &gate{slots: newSlots(st.schedule.Users, st.sentinel)}
 	if !st.schedule.open() {
 		for u := range st.schedule.Users {
 			h := c.hand()
 			h.id = int32(u)
 			users.Go(func() {
-				c.user(ctx, st, h, u)
+				c.user(ctx, st, g, h, u)
 				c.rest(h)
 			})
 		}
 	}
 	if s, lane, ok := st.sendsOpen(); ok {
-		users.Go(func() { c.dispatch(ctx, st, s, lane) })
+		users.Go(func() { c.dispatch(ctx, st, g, s, lane) })
 	}
 	users.Wait()
 	close(over)
@@ -161,15 +163,20 @@ func (st *stage) sleep(until int64) {
 }
 
 // user is one user of the closed loop.
-func (c *crew) user(ctx context.Context, st *stage, h *hand, u int) {
+func (c *crew) user(ctx context.Context, st *stage, g *gate, h *hand, u int) {
 	intended := st.start + st.schedule.userStart(u)
 	st.sleep(intended)
 	for {
+		if waited := g.enter(st); waited {
+			intended = c.run.clock.now() // it is the sentinel's doing, not a late send
+		}
 		seq, ok := st.ticket(c.run.clock.now())
 		if !ok {
+			g.leave(st, nil)
 			return
 		}
 		c.request(ctx, st, h, Closed, seq, intended)
+		g.leave(st, h.rec)
 		intended = h.rec.End
 		if wait := h.backoff.after(h.rec, c.run.plan.Seed); wait > 0 {
 			intended += int64(wait)
@@ -179,9 +186,10 @@ func (c *crew) user(ctx context.Context, st *stage, h *hand, u int) {
 }
 
 // dispatch starts a goroutine for each arrival.
-func (c *crew) dispatch(ctx context.Context, st *stage, s Schedule, lane Lane) {
+func (c *crew) dispatch(ctx context.Context, st *stage, g *gate, s Schedule, lane Lane) {
 	var running sync.WaitGroup
 	defer running.Wait()
+	defer g.expect(st, never)
 	var slots chan struct{}
 	if s.Users > 0 {
 		slots = make(chan struct{}, s.Users)
@@ -189,7 +197,11 @@ func (c *crew) dispatch(ctx context.Context, st *stage, s Schedule, lane Lane) {
 	table := newArrivals(s, c.run.plan.Seed)
 	for seq := int64(0); s.Count == 0 || seq < s.Count; seq++ {
 		intended := st.start + table.next()
+		g.expect(st, intended)
 		st.sleep(intended)
+		if st.early(lane, intended) && !st.halted() && intended < st.stop {
+			continue
+		}
 		if slots != nil {
 			select {
 			case slots <- struct{}{}:
@@ -200,8 +212,10 @@ func (c *crew) dispatch(ctx context.Context, st *stage, s Schedule, lane Lane) {
 			break
 		}
 		h := c.hand()
+		g.force(st)
 		running.Go(func() {
 			c.request(ctx, st, h, lane, seq, intended)
+			g.leave(st, h.rec)
 			c.rest(h)
 			if slots != nil {
 				<-slots
@@ -209,6 +223,78 @@ func (c *crew) dispatch(ctx context.Context, st *stage, s Schedule, lane Lane) {
 		})
 	}
 	st.ranDry(c.run.clock.now())
+}
+
+// gate has the users of a stage wait for a slot, in the order in which they came.
+type gate struct {
+	mu sync.Mutex
+	*slots
+	waiting []chan struct{}
+}
+
+// enter takes a slot for a user, when there is one. It gives up the wait when sending
+// is to stop.
+func (g *gate) enter(st *stage) (waited bool) {
+	g.mu.Lock()
+	now := st.run.clock.now()
+	if len(g.waiting) == 0 && (st.sentinel == 0 || g.room(now)) {
+		g.take(now)
+		g.mu.Unlock()
+		return false
+	}
+	turn := make(chan struct{})
+	g.waiting = append(g.waiting, turn)
+	g.mu.Unlock()
+	select {
+	case <-turn:
+		return true
+	case <-st.halt:
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.waiting, turn); i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+		g.take(now)
+	}
+	return true
+}
+
+// force takes a slot for an arrival, which never waits.
+func (g *gate) force(st *stage) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.take(st.run.clock.now())
+}
+
+// leave gives a slot back after a request; nil: none was sent.
+func (g *gate) leave(st *stage, rec *Record) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if rec == nil {
+		g.yield(0)
+	} else {
+		g.yield(rec.served())
+		st.answered(rec.End)
+	}
+	g.admit(st)
+}
+
+// expect notes when the sentinel is due next.
+func (g *gate) expect(st *stage, due int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.due = due
+	g.admit(st)
+}
+
+// admit lets those send that there is room for.
+func (g *gate) admit(st *stage) {
+	now := st.run.clock.now()
+	for len(g.waiting) > 0 && g.room(now) {
+		g.take(now)
+		close(g.waiting[0])
+		g.waiting = g.waiting[1:]
+	}
 }
 
 func (c *crew) request(ctx context.Context, st *stage, h *hand, lane Lane, seq, intended int64) {

@@ -105,7 +105,9 @@ type loop struct {
 	users    []*loopConn // of the closed loop's users, this loop's share
 	free     []*loopConn // of the open lane: without a request, the warmest last
 	resting  restingUsers
-	oldest   *loopConn // the waiting ones, by when their time is up
+	slots    *slots      // of this loop's users and its share of the sentinel
+	waiting  []*loopConn // users without a slot, in the order in which they came
+	oldest   *loopConn   // the waiting ones, by when their time is up
 	newest   *loopConn
 	inFlight int
 
@@ -221,6 +223,7 @@ func (l *loop) carry(st *stage) {
 	l.st = st
 	l.nextUser, l.active = l.number, 0
 	l.due, l.openCount = never, 0
+	l.waiting, l.slots = l.waiting[:0], newSlots((l.crowd()+l.of-1-l.number)/l.of, st.sentinel/float64(l.of))
 	if s, lane, ok := st.sendsOpen(); ok {
 		l.openLane = lane
 		l.openCap = (s.Users + l.of - 1 - l.number) / l.of // the shares add up to Users, and none is 0: see loopsFor
@@ -257,6 +260,7 @@ func (l *loop) over() bool {
 			l.fail(l.oldest, errInterrupted)
 		}
 		l.nextUser, l.due = l.crowd(), never
+		l.admit()
 	}
 	return l.inFlight == 0 && l.active == 0 && l.nextUser >= l.crowd() && l.due == never
 }
@@ -274,6 +278,17 @@ func (l *loop) start() {
 		l.active++
 		l.next(c, at)
 	}
+	l.sendArrivals()
+	l.slots.due = never
+	if l.openLane == Sentinel {
+		l.slots.due = l.due
+	}
+	l.admit()
+}
+
+// sendArrivals sends the open loop's requests that are due.
+func (l *loop) sendArrivals() {
+	st := l.st
 	for l.due != never {
 		if st.halted() || l.due >= st.stop || (l.openLane == Sentinel && st.dry.Load() != never) {
 			l.lastArrival()
@@ -281,6 +296,10 @@ func (l *loop) start() {
 		}
 		if l.due > l.now || (l.openCap > 0 && l.inFlight >= l.openCap) {
 			break // one held back by the cap is sent, late, when another has ended
+		}
+		if st.early(l.openLane, l.due) {
+			l.nextArrival()
+			continue
 		}
 		l.arrive()
 	}
@@ -351,8 +370,27 @@ func (l *loop) arrive() {
 	l.send(c, seq, intended)
 }
 
-// next lets a user of the closed loop send again, or retires it.
+// next lets a user of the closed loop send again when there is a slot for it.
 func (l *loop) next(c *loopConn, intended int64) {
+	if l.st.sentinel > 0 && !l.st.halted() && (len(l.waiting) > 0 || !l.slots.room(l.now)) {
+		l.waiting = append(l.waiting, c)
+		return
+	}
+	l.sendNext(c, intended)
+}
+
+// admit lets those users send that there is a slot for, and those that would be sent
+// away in any case.
+func (l *loop) admit() {
+	for len(l.waiting) > 0 && (l.st.halted() || l.slots.room(l.now)) {
+		c := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		l.sendNext(c, l.now)
+	}
+}
+
+// sendNext has a user of the closed loop send again, or retires it.
+func (l *loop) sendNext(c *loopConn, intended int64) {
 	seq, ok := l.st.ticket(l.now)
 	if !ok {
 		l.active--
@@ -369,6 +407,7 @@ func (l *loop) send(c *loopConn, seq, intended int64) {
 	l.begin(l.st, &c.stream, c.lane, seq, intended, c.user)
 	c.seq = seq
 	l.inFlight++
+	l.slots.take(l.now)
 	l.run.live.sent.Add(1)
 	l.await(c)
 	if c.state == connIdle {
@@ -531,6 +570,8 @@ func (l *loop) end(c *loopConn, at int64, cause error) {
 	l.forget(c)
 	l.inFlight--
 	l.finish(&c.stream, at, cause)
+	l.slots.yield(c.rec.served())
+	l.st.answered(at)
 	if keep {
 		c.state = connIdle
 		l.watch(c, false)

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"html"
 	"io"
 	"net/url"
@@ -159,14 +160,22 @@ func (m *Mask) File(name string, from io.Reader) io.Reader {
 	return r
 }
 
+// mostUnpacked is how much of a packed file is looked at: a few bytes can be packed that
+// never end.
+const mostUnpacked = 16 << 30
+
+var errUnpacked = fmt.Errorf("a packed file has more than %d GiB", mostUnpacked>>30)
+
 func (m *Mask) repack(w io.Writer, from io.Reader) error {
 	unpacked, err := gzip.NewReader(from)
 	if err != nil {
 		return err
 	}
 	packed := gzip.NewWriter(w)
-	if _, err := io.Copy(packed, m.Reader(unpacked)); err != nil {
+	if n, err := io.Copy(packed, m.Reader(io.LimitReader(unpacked, mostUnpacked))); err != nil {
 		return err
+	} else if n >= mostUnpacked {
+		return errUnpacked
 	}
 	return packed.Close()
 }

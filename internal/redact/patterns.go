@@ -21,7 +21,7 @@ var secrets = []struct {
 	{regexp.MustCompile(`(?i)(\b(?:set-)?cookie["']?\s*[=:]\s*["']?)[^\r\n"']+`), "${1}" + Hidden},
 	{regexp.MustCompile(`(?i)(\B--?[a-z0-9-]*(?:key|token|password|secret)[ =]+)\S+`), "${1}" + Hidden},
 	{regexp.MustCompile(`(?i)([?&][\w.~%-]*(?:key|token|secret|passw|pwd|sig|auth|credential|session|jwt|code)[\w.~%-]*=)[^&#\s"'<>\\)\]]+`), "${1}" + Hidden},
-	{regexp.MustCompile(`(?i)((?:api[_-]?key|access[_-]?key|token|password|passwd|secret)["'\\]*\s*(?:[=:]|%3d)\s*\[?\s*["'\\]*)[^\s"',;&\]\\]+`), "${1}" + Hidden},
+	{regexp.MustCompile(`(?i)((?:api[_-]?key|access[_-]?key|token|password|passwd|secret)["'\\]*\s*(?:[=:]|%3d)\s*\[?\s*["'\\]*)[^\s"',;&\]\\]{4,}`), "${1}" + Hidden},
 	{regexp.MustCompile(`\b(hf_|sk-|nvapi-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza)[A-Za-z0-9_-]{3,}`), "${1}" + Hidden},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?`), Hidden},
 	{regexp.MustCompile(`(://)[^/\s@?#"']+@`), "${1}" + Hidden + "@"},

@@ -213,7 +213,7 @@ func (b *Builder) Report(v *spec.Verdict) *spec.Report {
 		said := e.ReportEpisode
 		if i := slices.IndexFunc(v.Parts, func(p spec.Part) bool { return p.Episode == e.Number }); i >= 0 {
 			cut := e.At + v.Parts[i].Cut
-			said.Cut, said.Counted = &cut, v.Parts[i].Counted
+			said.Cut, said.Counted, said.Throughput = &cut, v.Parts[i].Counted, v.Parts[i].Throughput
 		}
 		r.Episodes = append(r.Episodes, said)
 	}

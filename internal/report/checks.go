@@ -216,7 +216,7 @@ func checkFindings(findings []spec.Finding) []string {
 func checkFinding(f spec.Finding) string {
 	who := ""
 	if len(f.Workers) > 0 {
-		who = ", " + namedThings("worker", f.Workers)
+		who = ", " + namedThings("worker", f.Named())
 	}
 	return fmt.Sprintf("%s: %s%s: %s (confidence %s)", f.Severity, f.ID, who, f.Summary, f.Confidence)
 }

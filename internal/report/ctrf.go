@@ -292,6 +292,7 @@ func ctrfWholeOf(r *spec.Report, c check, on checkHardware) ctrfWhole {
 	}
 	for _, f := range v.Findings {
 		f.ID, f.Severity, f.Confidence, f.Summary = layout.Shown(f.ID, checkNameBytes), layout.Shown(f.Severity, checkNameBytes), layout.Shown(f.Confidence, checkNameBytes), checkLine(f.Summary)
+		f.Shown = checkCleanAll(f.Shown)
 		f.Workers, f.GPUs, f.Evidence, f.Advice = checkCleanAll(f.Workers), checkCleanAll(f.GPUs), checkCleanAll(f.Evidence), checkCleanAll(f.Advice)
 		out.Findings = append(out.Findings, f)
 	}

@@ -105,7 +105,7 @@ func annotationOf(f spec.Finding) annotation {
 	}
 	title := "aicr: " + f.ID
 	if len(f.Workers) > 0 {
-		title += ", " + namedThings("worker", f.Workers)
+		title += ", " + namedThings("worker", f.Named())
 	}
 	lines := []string{layout.Shown(f.Summary, annotationBytes)}
 	for _, e := range f.Evidence[:min(len(f.Evidence), annotationLines)] {

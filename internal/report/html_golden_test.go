@@ -89,7 +89,7 @@ func htmlPass() *spec.Report {
 }
 
 func htmlEpisode(number int, at, lasts float64, counted bool) spec.ReportEpisode {
-	e := spec.ReportEpisode{At: at, Until: at + lasts, Counted: counted, Episode: spec.Episode{Number: number, LoadedS: lasts,
+	e := spec.ReportEpisode{At: at, Until: at + lasts, Counted: counted, Throughput: new(17750.0), Episode: spec.Episode{Number: number, LoadedS: lasts,
 		Point:    spec.OperatingPoint{Workers: 2, Concurrency: 256, RampS: 2, DurationS: lasts},
 		Requests: spec.RequestCounts{Sent: 26000, Served: 26000}, Sentinel: spec.RequestCounts{Sent: 500, Served: 500}, Tokens: spec.TokenCounts{Completion: 3328000},
 		Figures: []spec.BenchFigure{{Name: "output throughput", Mean: new(17750.0)}, {Name: "time to first token", P50: new(31.0), P99: new(74.0)}},

@@ -170,7 +170,7 @@ func newHTMLRun(r *spec.Report, prefix string) *htmlRun {
 	}
 	for i, f := range first(r.Verdict.Findings, mostLines) {
 		v := htmlFinding{Finding: f, Anchor: fmt.Sprintf("%sfinding-%d", prefix, i+1), Unseen: max(0, len(f.Evidence)-mostEvidence),
-			ShownWorkers: someNames(f.Workers), ShownGPUs: someNames(f.GPUs)}
+			ShownWorkers: someNames(f.Named()), ShownGPUs: someNames(f.GPUs)}
 		v.Evidence = first(f.Evidence, mostEvidence)
 		v.Advice = first(f.Advice, mostEvidence)
 		h.Findings = append(h.Findings, v)
@@ -650,15 +650,13 @@ func (h *htmlRun) episodes() {
 		case len(h.Verdict.Parts) > 0 || e.Number == 0:
 			row.From = "nothing" // otherwise nobody has said
 		}
+		row.Rate = e.Throughput
 		row.Stalls, row.Tokens = h.stallsIn(e), count(e.Tokens.Completion)
 		if e.Tokens.Completion == 0 && e.Requests.Served > 0 {
 			row.Tokens = "–" // what is served has tokens: nobody told how many
 		}
 		for _, f := range e.Figures {
-			switch f.Name {
-			case "output throughput":
-				row.Rate = f.Mean
-			case "time to first token":
+			if f.Name == "time to first token" {
 				row.TTFT50, row.TTFT99 = f.P50, f.P99
 			}
 		}

@@ -197,7 +197,7 @@ func (p *markdownPage) findings(all []spec.Finding) {
 		if i == ticketFindings {
 			break
 		}
-		who := namesOf("worker", f.Workers) + namesOf("GPU", f.GPUs)
+		who := namesOf("worker", f.Named()) + namesOf("GPU", f.GPUs)
 		p.add("\n#### %s: %s%s (confidence %s)\n\n", prose(f.Severity, ticketCell), codeSpan(layout.Shown(f.ID, ticketCell)), who, prose(f.Confidence, ticketCell))
 		p.add("%s\n\n", prose(f.Summary, ticketSentence))
 		p.list(f.Evidence, sentence)

@@ -129,11 +129,12 @@ func (m *metricPage) performance(r *spec.Report) {
 	if r.Bench == nil {
 		return
 	}
+	judged := slices.ContainsFunc(r.Bench.Figures, func(f spec.BenchFigure) bool { return f.Name == "throughput" })
 	for _, f := range r.Bench.Figures {
-		switch f.Name {
-		case "output throughput":
+		switch {
+		case f.Name == "throughput", f.Name == "output throughput" && !judged: // an open loop has no steady part
 			m.throughput(f.Mean, nil, nil)
-		case "time to first token":
+		case f.Name == "time to first token":
 			m.firstToken(f.P99, nil, nil)
 		}
 	}

@@ -205,7 +205,7 @@ func (t *textPage) findings(all []spec.Finding) {
 		}
 		about := f.ID
 		if len(f.Workers) > 0 {
-			about += ", " + namedThings("worker", f.Workers)
+			about += ", " + namedThings("worker", f.Named())
 		}
 		t.Line(2, colour(fmt.Sprintf("%-7s", word(f.Severity)))+" ", fmt.Sprintf("%s (confidence %s)", about, f.Confidence))
 		if f.Summary != "" {

@@ -75,6 +75,8 @@ type player struct {
 	free     time.Duration // when it can send again
 	spacing  time.Duration // between two sends
 	sequence [lanes]int64
+	slots    slots
+	waiting  int // users without a slot
 
 	streams  []*Stream // of the requests with the same index
 	slab     []Stream
@@ -173,7 +175,9 @@ func (p *player) begin() {
 	for user := range p.users {
 		p.fleet.wakeAt(p.from+ramp*time.Duration(user)/time.Duration(p.users), user)
 	}
+	p.slots = slots{most: p.users}
 	if p.load.Sentinel > 0 {
+		p.slots.due, p.slots.period = p.from, time.Duration(float64(time.Second)/p.load.Sentinel)
 		p.fleet.wakeAt(p.from, wakeSentinel)
 	}
 }
@@ -182,11 +186,33 @@ func (p *player) begin() {
 func (p *player) send(who int) {
 	if who != wakeSentinel {
 		p.allSent = max(p.fleet.now, p.free)
-		p.submit(closed, p.fleet.now)
+		p.again()
 		return
 	}
-	if p.submit(sentinel, p.fleet.now); !p.stopped {
-		p.fleet.wakeAt(p.fleet.now+time.Duration(float64(time.Second)/p.load.Sentinel), wakeSentinel)
+	// Before any request has ended none could yield a slot to it.
+	if p.ended > 0 {
+		p.submit(sentinel, p.fleet.now)
+	} else {
+		p.sequence[sentinel]++
+	}
+	p.slots.due = p.fleet.now + p.slots.period
+	if !p.stopped {
+		p.fleet.wakeAt(p.slots.due, wakeSentinel)
+	}
+	p.admit()
+}
+
+// again lets a user send when there is a slot for it.
+func (p *player) again() {
+	p.waiting++
+	p.admit()
+}
+
+// admit lets those users send that there is a slot for.
+func (p *player) admit() {
+	for p.waiting > 0 && (p.stopped || p.slots.room(p.fleet.now)) {
+		p.waiting--
+		p.submit(closed, p.fleet.now)
 	}
 }
 
@@ -213,6 +239,9 @@ func (p *player) submit(lane int, intended time.Duration) {
 		Intended: int64(intended), Sent: int64(at), Prompt: s.Prompt})
 	p.sequence[lane]++
 	p.inFlight++
+	if p.wave == 0 {
+		p.slots.take(at)
+	}
 	p.fleet.submit(at, s, p)
 }
 
@@ -280,9 +309,15 @@ func (p *player) Ended(now time.Duration, s *Stream) {
 	p.ended++
 	r := &p.requests[s.Tag]
 	p.note(r, now, s)
-	if r.Lane == laneNames[closed] {
-		p.submit(closed, now)
+	if s.Outcome == Served {
+		p.slots.yield(now - time.Duration(r.Sent))
+	} else {
+		p.slots.yield(0)
 	}
+	if r.Lane == laneNames[closed] {
+		p.waiting++
+	}
+	p.admit()
 }
 
 // submitWave sends the next request of the first wave.

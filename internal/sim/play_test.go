@@ -133,6 +133,9 @@ func checkRecord(t *testing.T, s *spec.Scenario, l Load, r *Recording) {
 		if !known[q.Class] {
 			t.Fatalf("request %d: no class %q", i, q.Class)
 		}
+		if _, begun := next[q.Lane]; q.Lane == spec.LaneSentinel && !begun {
+			next[q.Lane] = q.Seq // those that were due before anything had ended were not sent
+		}
 		if q.Seq != next[q.Lane] {
 			t.Fatalf("request %d is number %d of its lane, want %d", i, q.Seq, next[q.Lane])
 		}
@@ -236,7 +239,7 @@ func checkSeries(t *testing.T, s *spec.Scenario, r *Recording) {
 func TestTheClosedLoopKeepsItsUsersBusy(t *testing.T) {
 	s := bare(2)
 	s.Load.Ramp = spec.Duration(time.Second)
-	r := play(t, s, 1, 1, Load{Sentinel: 5})
+	r := play(t, s, 1, 1, Load{})
 	if r.Point.Concurrency != 8 {
 		t.Errorf("%+v", r.Point)
 	}
@@ -268,16 +271,54 @@ func TestTheClosedLoopKeepsItsUsersBusy(t *testing.T) {
 	}
 }
 
+// The users give way to the sentinel, so that both together are the load that was asked
+// for, with short answers and with long ones.
+func TestTheSentinelIsPartOfTheLoad(t *testing.T) {
+	for _, perGPU := range []int{8, 16, 32} {
+		for _, output := range []int{128, 512} {
+			s := bare(4)
+			s.Load.ConcurrencyPerGPU, s.Load.OutputTokens = perGPU, output
+			s.Load.Ramp, s.Load.Episode = spec.Duration(2*time.Second), spec.Duration(40*time.Second)
+			users := 4 * perGPU
+			r := play(t, s, 1, 1, Load{Sentinel: max(0.5, 0.01*float64(users))})
+			mean, above := inFlight(r.Requests, 5*time.Second, 40*time.Second, users)
+			if math.Abs(mean/float64(users)-1) > 0.01 || above > 0.01*float64(users) {
+				t.Errorf("%d users, %d tokens: %.2f in flight on average, %.2f above what was asked for", users, output, mean, above)
+			}
+		}
+	}
+}
+
+// inFlight is the mean of what was in flight, and of what was above a bound.
+func inFlight(requests []spec.Request, from, until time.Duration, bound int) (mean, above float64) {
+	const step = 5 * time.Millisecond
+	n := make([]int, (until-from)/step)
+	for _, q := range requests {
+		first, end := (time.Duration(q.Sent)-from+step-1)/step, (time.Duration(q.End)-from+step-1)/step
+		for k := max(0, first); k < min(end, time.Duration(len(n))); k++ {
+			n[k]++
+		}
+	}
+	for _, have := range n {
+		mean, above = mean+float64(have), above+float64(max(0, have-bound))
+	}
+	return mean / float64(len(n)), above / float64(len(n))
+}
+
 func TestTheSentinelKeepsItsSchedule(t *testing.T) {
 	s := bare(1)
 	s.Faults = []spec.Fault{during(wedge("real", 0), time.Second, 2*time.Second)}
 	r := play(t, s, 1, 1, Load{Sentinel: 8})
-	n := int64(0)
+	first := int64(math.MaxInt64) // end of a request: before it none can yield a slot
+	for _, q := range r.Requests {
+		first = min(first, q.End)
+	}
+	n := (first + int64(125*ms) - 1) / int64(125*ms)
 	for _, q := range r.Requests {
 		if q.Lane != "sentinel" {
 			continue
 		}
-		if want := n * int64(125*ms); q.Intended != want || q.Sent < want || q.Sent > want+int64(5*sendsApart) {
+		if want := n * int64(125*ms); q.Seq != n || q.Intended != want || q.Sent < want || q.Sent > want+int64(5*sendsApart) {
 			t.Errorf("sentinel %d was meant for %v and sent at %v", n, time.Duration(q.Intended), time.Duration(q.Sent))
 		}
 		n++

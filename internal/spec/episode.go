@@ -251,19 +251,20 @@ type ClientSample struct {
 
 // The kinds of Event.
 const (
-	EventStage     = "stage"      // a stage began: start, warm, episode, end
-	EventVersions  = "versions"   // of the runtime and of the chart
-	EventGPUs      = "gpus"       // how many there are, and how many are free
-	EventWorkers   = "workers"    // how many should be there, and how many are
-	EventPlaced    = "placed"     // where a worker is: its node and, where that is known, its GPU
-	EventAnswer    = "answer"     // the first completion of a worker, or that there was none
-	EventLog       = "log"        // lines of a log that say something
-	EventPod       = "pod-event"  // an event of a pod
-	EventNotServed = "not-served" // the endpoint was asked and never served
-	EventInterrupt = "interrupt"  // somebody ended the run before it was decided
-	EventRequests  = "requests"   // requests outside the episodes, of which some failed: Want were sent, Have served
-	EventNode      = "node"       // what befell the node while it served; the reason is a Node word
-	EventRemoved   = "removed"    // somebody else deleted what the run had made, while it was loaded: Seconds into the run, if that is known
+	EventStage      = "stage"       // a stage began: start, warm, episode, end
+	EventVersions   = "versions"    // of the runtime and of the chart
+	EventGPUs       = "gpus"        // how many there are, and how many are free
+	EventWorkers    = "workers"     // how many should be there, and how many are
+	EventPlaced     = "placed"      // where a worker is: its node and, where that is known, its GPU
+	EventAnswer     = "answer"      // the first completion of a worker, or that there was none
+	EventLog        = "log"         // lines of a log that say something
+	EventPod        = "pod-event"   // an event of a pod
+	EventNotServed  = "not-served"  // the endpoint was asked and never served
+	EventCannotPass = "cannot-pass" // the run ended before any load, since it could not pass; the reason is a code
+	EventInterrupt  = "interrupt"   // somebody ended the run before it was decided
+	EventRequests   = "requests"    // requests outside the episodes, of which some failed: Want were sent, Have served
+	EventNode       = "node"        // what befell the node while it served; the reason is a Node word
+	EventRemoved    = "removed"     // somebody else deleted what the run had made, while it was loaded: Seconds into the run, if that is known
 
 	EventSymptom     = "symptom"      // something began to be off; the reason is a finding
 	EventSymptomOver = "symptom-over" // and ended
@@ -304,7 +305,7 @@ type Event struct {
 	Reason  string   `json:"reason,omitempty"`
 	Text    string   `json:"text,omitempty"`
 	Advice  []string `json:"advice,omitempty"` // what to do about it, where who told it knows
-	Count   int      `json:"count,omitempty"` // how often; 0 is once
+	Count   int      `json:"count,omitempty"`  // how often; 0 is once
 	Seconds *float64 `json:"seconds,omitempty"`
 	Tokens  *int     `json:"tokens,omitempty"`
 	Want    *int     `json:"want,omitempty"`

@@ -57,6 +57,8 @@ type ReportEpisode struct {
 	Until   float64  // the end of its last request or sample
 	Cut     *float64 // where what counts of it begins; nil: nobody has said
 	Counted bool     // the verdict rests on it
+
+	Throughput *float64 // tokens a second, as it is judged; nil: the judge did not measure it
 }
 
 // Lane is one worker over the run. Values on T are those of one scrape or, without

@@ -172,7 +172,7 @@ func (d *document) checkEvent(e *Event) {
 
 func eventKinds() []string {
 	return []string{EventStage, EventVersions, EventGPUs, EventWorkers, EventPlaced, EventAnswer, EventLog, EventPod, EventNotServed,
-		EventInterrupt, EventRequests, EventNode, EventRemoved, EventSymptom, EventSymptomOver}
+		EventCannotPass, EventInterrupt, EventRequests, EventNode, EventRemoved, EventSymptom, EventSymptomOver}
 }
 
 var episodeName = regexp.MustCompile(`^([0-9]{3}|[1-9][0-9]{3})$`)

@@ -106,10 +106,19 @@ type Finding struct {
 	Severity   string   `json:"severity"`
 	Confidence string   `json:"confidence"`
 	Workers    []string `json:"workers,omitempty"`
+	Shown      []string `json:"shown,omitempty"` // the workers as a person finds them, where their names are ids
 	GPUs       []string `json:"gpus,omitempty"`
 	Summary    string   `json:"summary"`
 	Evidence   []string `json:"evidence"`
 	Advice     []string `json:"advice"`
+}
+
+// Named are the workers as a person finds them.
+func (f *Finding) Named() []string {
+	if len(f.Shown) == len(f.Workers) {
+		return f.Shown
+	}
+	return f.Workers
 }
 
 // Walk is a sequential test after each episode that it took in: it goes on while
@@ -139,6 +148,11 @@ type Part struct {
 	Episode int     `json:"episode"`
 	Cut     float64 `json:"cut"`     // seconds since the episode's start
 	Counted bool    `json:"counted"` // false: the client's audit failed, or nothing was served
+
+	// Tokens a second: of the steady part that no stall touched, which is what is judged,
+	// and of all of it; absent: not measured.
+	Throughput *float64 `json:"throughput,omitempty"`
+	Gross      *float64 `json:"gross,omitempty"`
 }
 
 // EpisodeRecord is a recorded episode, whole.

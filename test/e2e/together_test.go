@@ -22,7 +22,7 @@ func TestTwoAtOnceAndBackToBack(t *testing.T) {
 	before := c.asItIs(t)
 	html := filepath.Join(t.TempDir(), "report.html")
 	either := func(more ...string) []string {
-		return append([]string{"--recipe", recipe, "--profile", "smoke", "--episode-duration", "10s", "--concurrency-per-gpu", "4",
+		return append([]string{"--recipe", recipe, "--check", "inference-perf", "--profile", "smoke", "--episode-duration", "10s", "--concurrency-per-gpu", "4",
 			"--node-selector", "kubernetes.io/hostname!=gpu-2,kubernetes.io/hostname!=gpu-3,kubernetes.io/hostname!=gpu-4,kubernetes.io/hostname!=gpu-5"}, more...)
 	}
 	one := c.led(t, either("--report", "html="+html)...)

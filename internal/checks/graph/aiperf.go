@@ -188,7 +188,7 @@ func (r *AIPerfResult) Episode(point spec.OperatingPoint, start time.Time) *spec
 	}
 	p50, p90, p99, throughput := r.TTFT["p50"], r.TTFT["p90"], r.TTFT["p99"], r.Throughput
 	e.Figures = []spec.BenchFigure{
-		{Name: judge.Throughput, Unit: "tokens/sec", Mean: &throughput},
+		{Name: judge.OutputThroughput, Unit: "tokens/sec", Mean: &throughput},
 		{Name: judge.FirstToken, Unit: "ms", N: int64(r.Served), P50: &p50, P90: &p90, P99: &p99},
 	}
 	e.Client = spec.BenchClient{Valid: true, InFlightAsked: point.Concurrency}

@@ -92,7 +92,7 @@ func limits(item fields) kube.Object {
 // operatorOf is Dynamo's, as its chart makes it.
 func operatorOf(namespace string, ready int64) kube.Object {
 	return kube.Object{"metadata": fields{"name": "dynamo-operator-controller-manager", "namespace": namespace},
-		"spec":   fields{"replicas": int64(1), "template": fields{"spec": fields{"containers": []any{fields{"image": "nvcr.io/nvidia/ai-dynamo/kubernetes-operator:1.4.1"}}}}},
+		"spec":   fields{"replicas": int64(1), "template": fields{"spec": fields{"containers": []any{fields{"image": "registry.example/ai-dynamo/kubernetes-operator:9.9.9"}}}}},
 		"status": fields{"readyReplicas": ready}}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -14,12 +15,35 @@ import (
 // What a record can be at most: an archive comes out of a pod, and what is in it may be
 // anything.
 const (
-	mostArchived     = 20_000   // files
-	largestArchived  = 4 << 30  // bytes of one
-	mostArchiveBytes = 16 << 30 // of all
-	longestArchived  = 200      // bytes of a name
-	deepestArchived  = 5        // folders
+	mostArchived     = 20_000  // files
+	largestArchived  = 4 << 30 // bytes of a file of lines
+	largestDocument  = 64 << 20
+	mostArchiveBytes = 8 << 30 // of all
+	mostSpooled      = 4 << 30 // of the archive itself
+	longestArchived  = 200     // bytes of a name
+	deepestArchived  = 5       // folders
 )
+
+// The files of a run's folder, by how large one may be. Nothing else of an archive is
+// taken: what is put into the folder beside them is somebody else's idea.
+var (
+	archivedDocuments = regexp.MustCompile(`^(?:run\.json|plan\.yaml|verdict\.json|episodes/[0-9]{3,6}/episode\.json|diagnostics/.+)$`)
+	archivedLines     = regexp.MustCompile(`^(?:events\.jsonl|episodes/[0-9]{3,6}/(?:requests|series)\.jsonl(?:\.gz)?)$`)
+)
+
+// RecordLimitError says that a record is larger than any is.
+type RecordLimitError struct {
+	Name string // of the file that it is past the limit with; "": the archive
+	Most int64  // bytes
+}
+
+func (e *RecordLimitError) Error() string {
+	of := "the archive"
+	if e.Name != "" {
+		of = e.Name
+	}
+	return fmt.Sprintf("the archive is larger than any record: %s has more than %d MiB", of, e.Most>>20)
+}
 
 // WriteArchive writes a run's folder as an archive: its files in order of their names,
 // without owners and times, so that the same folder gives the same bytes. What is hidden
@@ -98,8 +122,10 @@ func ReadArchive(r io.Reader, each func(name string, r io.Reader) error) error {
 			return fmt.Errorf("the archive has %s twice", name)
 		case len(seen) >= mostArchived:
 			return fmt.Errorf("the archive has more than %d files", mostArchived)
-		case h.Size > largestArchived || total > mostArchiveBytes:
-			return fmt.Errorf("the archive is larger than any record, at %s", name)
+		case h.Size > largestOf(name):
+			return &RecordLimitError{name, largestOf(name)}
+		case total > mostArchiveBytes:
+			return &RecordLimitError{"", mostArchiveBytes}
 		}
 		seen[name] = true
 		if err := each(name, t); err != nil { // what it leaves of the file, Next reads
@@ -111,6 +137,14 @@ func ReadArchive(r io.Reader, each func(name string, r io.Reader) error) error {
 		return fmt.Errorf("the archive is damaged or cut off: %w", err)
 	}
 	return nil
+}
+
+// largestOf is how large a file of that name may be.
+func largestOf(name string) int64 {
+	if archivedLines.MatchString(name) {
+		return largestArchived
+	}
+	return largestDocument
 }
 
 // archived is the name of a file in an archive, if it is one that is taken.
@@ -126,6 +160,8 @@ func archived(h *tar.Header) (string, error) {
 		return "", fmt.Errorf("the archive has a name that is too long: %q", sentence(name, 80))
 	case slices.ContainsFunc(parts, func(p string) bool { return strings.HasPrefix(p, ".") }):
 		return "", fmt.Errorf("the archive has a name that is hidden: %q", sentence(name, 80))
+	case !archivedDocuments.MatchString(name) && !archivedLines.MatchString(name):
+		return "", fmt.Errorf("the archive has a file that no run has: %q", sentence(name, 80))
 	}
 	return name, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -108,6 +109,12 @@ func TestNothingOfAnArchiveLeadsElsewhere(t *testing.T) {
 		"a device":       {tar.Header{Name: "run.json", Typeflag: tar.TypeChar}, "no file"},
 		"a folder":       {tar.Header{Name: "episodes/", Typeflag: tar.TypeDir}, "no file"},
 		"hidden":         {tar.Header{Name: "episodes/.bashrc"}, "hidden"},
+		"a Makefile":     {tar.Header{Name: "Makefile"}, "no run has"},
+		"a copy":         {tar.Header{Name: "compact/verdict.json"}, "no run has"},
+		"of no episode":  {tar.Header{Name: "episodes/run.sh"}, "no run has"},
+		"another file":   {tar.Header{Name: "episodes/001/x.so"}, "no run has"},
+		"of an episode":  {tar.Header{Name: "episodes/001/diagnostics/x"}, "no run has"},
+		"a large plan":   {tar.Header{Name: "plan.yaml", Size: largestDocument + 1}, "larger than any record"},
 		"long":           {tar.Header{Name: strings.Repeat("a", 300)}, "too long"},
 		"deep":           {tar.Header{Name: strings.Repeat("a/", 9) + "a"}, "too long"},
 	} {
@@ -121,7 +128,7 @@ func TestNothingOfAnArchiveLeadsElsewhere(t *testing.T) {
 			}
 		})
 	}
-	if _, err := read(archiveOf(t, tar.Header{Name: "a", Size: 3}, tar.Header{Name: "a", Size: 4})); err == nil || !strings.Contains(err.Error(), "twice") {
+	if _, err := read(archiveOf(t, tar.Header{Name: "run.json", Size: 3}, tar.Header{Name: "run.json", Size: 4})); err == nil || !strings.Contains(err.Error(), "twice") {
 		t.Errorf("one file twice: %v", err)
 	}
 }
@@ -131,7 +138,7 @@ func TestAnArchiveIsNoLargerThanAnyRecord(t *testing.T) {
 	z := gzip.NewWriter(&many)
 	w := tar.NewWriter(z)
 	for i := range mostArchived + 1 {
-		if err := w.WriteHeader(&tar.Header{Name: "f" + strconv.Itoa(i), Typeflag: tar.TypeReg}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: "diagnostics/f" + strconv.Itoa(i), Typeflag: tar.TypeReg}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -143,7 +150,7 @@ func TestAnArchiveIsNoLargerThanAnyRecord(t *testing.T) {
 	}
 	var large bytes.Buffer // its end is missing, which nobody comes to
 	z = gzip.NewWriter(&large)
-	err := tar.NewWriter(z).WriteHeader(&tar.Header{Name: "large", Typeflag: tar.TypeReg, Size: largestArchived + 1})
+	err := tar.NewWriter(z).WriteHeader(&tar.Header{Name: "events.jsonl", Typeflag: tar.TypeReg, Size: largestArchived + 1})
 	if err = errors.Join(err, z.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +217,7 @@ func TestATarThatWasCutOffIsNoRecord(t *testing.T) {
 func TestWhoReadsAnArchiveCanRefuse(t *testing.T) {
 	why := errors.New("no room")
 	var given []string
-	err := ReadArchive(bytes.NewReader(archiveOf(t, tar.Header{Name: "a"}, tar.Header{Name: "b"})), func(name string, _ io.Reader) error {
+	err := ReadArchive(bytes.NewReader(archiveOf(t, tar.Header{Name: "run.json"}, tar.Header{Name: "plan.yaml"})), func(name string, _ io.Reader) error {
 		given = append(given, name)
 		return why
 	})
@@ -263,6 +270,33 @@ func TestAFileThatIsWrittenWhileItIsArchived(t *testing.T) {
 		t.Errorf("one that shrinks: %v", err)
 	}
 }
+
+// The spool that a record is fetched into has an end, whatever a pod sends.
+func TestTheSpoolOfARecordHasAnEnd(t *testing.T) {
+	spool := &countedSpool{}
+	w := &spoolWriter{spool: spool, silent: time.AfterFunc(time.Hour, func() {})}
+	chunk := make([]byte, 64<<20)
+	var err error
+	for range 2 * mostSpooled / int64(len(chunk)) {
+		if _, err = w.Write(chunk); err != nil {
+			break
+		}
+	}
+	if past, ok := errors.AsType[*RecordLimitError](err); !ok || past.Most != mostSpooled || spool.wrote > mostSpooled {
+		t.Errorf("%d bytes, %v", spool.wrote, err)
+	}
+	if unkept := w.close(); !errors.Is(unkept, err) {
+		t.Errorf("it is said to be whole: %v", unkept)
+	}
+}
+
+// countedSpool keeps nothing.
+type countedSpool struct{ wrote int64 }
+
+func (s *countedSpool) Write(p []byte) (int, error)    { s.wrote += int64(len(p)); return len(p), nil }
+func (s *countedSpool) Read([]byte) (int, error)       { return 0, io.EOF }
+func (s *countedSpool) Seek(int64, int) (int64, error) { return 0, nil }
+func (s *countedSpool) Truncate(int64) error           { return nil }
 
 func FuzzArchive(f *testing.F) {
 	var b bytes.Buffer

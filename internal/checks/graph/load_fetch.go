@@ -85,6 +85,7 @@ type spoolWriter struct {
 	mu     sync.Mutex
 	spool  Spool
 	silent *time.Timer
+	wrote  int64
 	err    error
 	over   bool
 }
@@ -96,6 +97,10 @@ func (w *spoolWriter) Write(p []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	w.silent.Reset(fetchSilent)
+	if w.wrote += int64(len(p)); w.wrote > mostSpooled {
+		w.err = &RecordLimitError{"", mostSpooled}
+		return 0, w.err
+	}
 	n, err := w.spool.Write(p)
 	if err != nil {
 		w.err = err

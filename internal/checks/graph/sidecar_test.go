@@ -19,7 +19,7 @@ func TestASidecarDoesNotHoldARunUp(t *testing.T) {
 		m.created = func(m *memoryAPI, r kube.Resource, o kube.Object) {
 			if r == resJobs && o.Name() == n.Populate {
 				m.place(resPods, kube.Object{"metadata": map[string]any{"name": "p-0", "namespace": n.Namespace, "labels": map[string]any{"job-name": n.Populate}},
-					"spec": map[string]any{"containers": []any{map[string]any{"name": "populate"}, map[string]any{"name": "istio-proxy", "image": "istio/proxyv2:1.2"}}},
+					"spec": map[string]any{"containers": []any{map[string]any{"name": "populate"}, map[string]any{"name": "istio-proxy", "image": "registry.example/istio/proxyv2:9.9.9"}}},
 					"status": map[string]any{"phase": "Running", "containerStatuses": []any{
 						map[string]any{"name": "istio-proxy", "state": map[string]any{"running": map[string]any{}}},
 						map[string]any{"name": "populate", "state": map[string]any{"terminated": map[string]any{"exitCode": 0}}}}}})
@@ -33,7 +33,7 @@ func TestASidecarDoesNotHoldARunUp(t *testing.T) {
 		if !ready || err != nil || time.Since(began) > time.Minute {
 			t.Errorf("ready %v, %v after %s", ready, err, time.Since(began))
 		}
-		if said := strings.Join(h.said, "\n"); !strings.Contains(said, "p-0 is done, and container istio-proxy (istio/proxyv2:1.2) keeps its Job running") {
+		if said := strings.Join(h.said, "\n"); !strings.Contains(said, "p-0 is done, and container istio-proxy (registry.example/istio/proxyv2:9.9.9) keeps its Job running") {
 			t.Errorf("said %s", said)
 		}
 	})

@@ -493,7 +493,7 @@ func textLen(s []byte) int {
 	}
 }
 
-// hexLen is how many bytes of UTF-8 a unit of UTF-16 makes, told by its four hexadecimal
+// hexLen is how many bytes of UTF-8 a unit of UTF-16 makes, by its four hexadecimal
 // digits. Each half of a surrogate pair makes two of the pair's four.
 func hexLen(digits []byte) int {
 	switch {

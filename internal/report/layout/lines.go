@@ -73,6 +73,9 @@ func Wrapped(text string, columns int) []string {
 		}
 		for wide > columns {
 			part := start(word, columns)
+			for strings.HasPrefix(word[len(part):], "::") && len(part) > 1 && !strings.Contains(part, "\x1b") {
+				part = start(part, Width(part)-1) // a line that begins so is a command to GitHub's runner
+			}
 			lines = append(lines, part)
 			word, wide = word[len(part):], wide-Width(part)
 		}

@@ -72,6 +72,18 @@ func TestWrappedBreaksAtSpaces(t *testing.T) {
 	}
 }
 
+// A word that is broken is no command to GitHub's runner, wherever a server has put one.
+func TestABrokenWordIsNoCommand(t *testing.T) {
+	for at := range 30 {
+		text := strings.Repeat("a", at) + "::stop-commands::token" + strings.Repeat("b", 40)
+		for _, line := range Wrapped(text, 12) {
+			if strings.HasPrefix(line, "::") && at > 0 {
+				t.Errorf("%d letters before: %q", at, line)
+			}
+		}
+	}
+}
+
 func TestWrappedLosesNothingAndFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := Clean(anyText().Draw(t, "text"))

@@ -71,7 +71,7 @@ func Point(p spec.OperatingPoint) string {
 	}
 	text += fmt.Sprintf("; %d tokens in, %d out; prompts %s", p.InputTokens, p.OutputTokens, Prompts(p.Prompts))
 	if p.SentinelRate > 0 {
-		text += fmt.Sprintf("; %s a second beside it on a fixed schedule", Number(p.SentinelRate))
+		text += fmt.Sprintf("; %s a second of them on a fixed schedule", Number(p.SentinelRate))
 	}
 	return text
 }

@@ -69,7 +69,7 @@ func TestThePointIsTold(t *testing.T) {
 		want  string
 	}{
 		{spec.OperatingPoint{Workers: 8, Concurrency: 1024, RampS: 2, InputTokens: 128, OutputTokens: 64, Prompts: "unique", SentinelRate: 10},
-			"1,024 in flight (128 a worker), started over 2s; 128 tokens in, 64 out; prompts unique; 10 a second beside it on a fixed schedule"},
+			"1,024 in flight (128 a worker), started over 2s; 128 tokens in, 64 out; prompts unique; 10 a second of them on a fixed schedule"},
 		{spec.OperatingPoint{Concurrency: 3, Requests: 1000, Prompts: "100"},
 			"3 in flight, all at once, until 1,000 requests are sent; 0 tokens in, 0 out; prompts 100, recycled"},
 	} {

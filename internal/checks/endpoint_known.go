@@ -1,0 +1,103 @@
+package checks
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"aicr/internal/judge"
+	"aicr/internal/load"
+	"aicr/internal/spec"
+)
+
+// Knower is a Target that can say, once it has started, what a judge has to know of it
+// before a load.
+type Knower interface {
+	Known(ctx context.Context) judge.Known
+}
+
+// Where the number of workers comes from.
+const (
+	originHealth  = "the frontend's /health page"
+	originAnswers = "worker ids in the answers"
+	originPages   = "the workers' metrics pages"
+)
+
+// Known says how many workers there are and whether they are distinguished, by what the
+// first answers, the pages and the frontend showed.
+func (e *Endpoint) Known(ctx context.Context) judge.Known {
+	k := judge.Known{Looked: true, Apart: e.named || e.workerPages() > 1}
+	if e.o.Workers > 0 {
+		k.Workers = e.o.Workers
+		return k
+	}
+	for _, found := range []struct {
+		workers int
+		origin  string
+	}{{e.registered(ctx), originHealth}, {e.answered, originAnswers}, {e.pagesUp, originPages}} {
+		if found.workers > k.Workers {
+			k.Workers, k.Origin = found.workers, found.origin
+		}
+	}
+	return k
+}
+
+// workerPages is how many workers' pages are observed. One that does not answer yet may
+// answer under load.
+func (e *Endpoint) workerPages() int {
+	n := 0
+	for _, s := range e.o.Sources {
+		if s.Kind == spec.SourceWorker {
+			n++
+		}
+	}
+	return n
+}
+
+// registered is how many workers a Dynamo frontend lists at /health; 0: it does not say,
+// or lists several components, of which only some serve what is asked.
+func (e *Endpoint) registered(ctx context.Context) int {
+	target, err := load.NewTarget(e.o.Target)
+	if err != nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	c := &checker{endpoint: e, client: clientOf(&e.o.Target)}
+	defer c.client.CloseIdleConnections()
+	a := c.ask(ctx, http.MethodGet, target.String()+"/health", "")
+	if a.err != nil || a.status != http.StatusOK {
+		return 0
+	}
+	return instancesOf(a.body)
+}
+
+// servingEndpoint is what Dynamo calls the endpoint of a worker that answers requests.
+const servingEndpoint = "generate"
+
+// instancesOf counts the workers of a health page. An id is a number above 2^53, which is
+// kept as it is written.
+func instancesOf(body []byte) int {
+	var page struct {
+		Instances []struct {
+			Namespace string      `json:"namespace"`
+			Component string      `json:"component"`
+			Endpoint  string      `json:"endpoint"`
+			ID        json.Number `json:"instance_id"`
+		} `json:"instances"`
+	}
+	if json.Unmarshal(body, &page) != nil {
+		return 0
+	}
+	components, ids := map[string]bool{}, map[json.Number]bool{}
+	for _, i := range page.Instances {
+		if i.Endpoint == servingEndpoint && i.ID != "" {
+			components[i.Namespace+"/"+i.Component] = true
+			ids[i.ID] = true
+		}
+	}
+	if len(components) != 1 {
+		return 0
+	}
+	return len(ids)
+}

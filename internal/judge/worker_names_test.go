@@ -1,0 +1,92 @@
+package judge
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"aicr/internal/spec"
+)
+
+// renamed gives worker 3 an instance id, as a runtime has it, and its page an address.
+func renamed(pod string) func(r *spec.EpisodeRecord) {
+	const id = "11655315835634843650"
+	return func(r *spec.EpisodeRecord) {
+		for i := range r.Requests {
+			if r.Requests[i].Worker == "3" {
+				r.Requests[i].Worker = id
+			}
+		}
+		for i := range r.Series {
+			if s := &r.Series[i]; s.Source == spec.SourceWorker && s.Name == "3" {
+				s.Name, s.Instance = id, "10.0.0.7:9090"
+				if s.Worker != nil {
+					s.Worker.Pod = pod
+				}
+			}
+			if s := &r.Series[i]; s.GPU != nil && s.Name == "GPU-3" {
+				s.GPU.Node, s.GPU.Index = "node-a", "3"
+			}
+		}
+	}
+}
+
+func TestAWorkerIsShownByWhatItsReaderCanFind(t *testing.T) {
+	const id = "11655315835634843650"
+	for name, c := range map[string]struct {
+		pod   string
+		blind bool
+		gpu   bool
+		want  string
+	}{
+		"its page alone":         {want: "10.0.0.7:9090 (GPU-3)"},
+		"its pod":                {pod: "decode-0", want: "decode-0 (GPU-3)"},
+		"its pod and its GPU":    {pod: "decode-0", gpu: true, want: "decode-0 (node node-a, GPU 3 GPU-3)"},
+		"nothing but an answer":  {blind: true, want: "with id 11655315835634843650 at the frontend's /health"},
+		"a page, placed on node": {gpu: true, want: "10.0.0.7:9090 (node node-a, GPU 3 GPU-3)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bout{pace: only(3, 10, 13, 0), blind: c.blind}
+			if c.gpu {
+				b.gpu = func(_, g int) *spec.GPUSample { return &spec.GPUSample{Utilization: new(0.9)} }
+			}
+			all := times(4, b)
+			for _, r := range all {
+				renamed(c.pod)(r)
+			}
+			var events []spec.Event
+			if c.gpu {
+				events = append(events, spec.Event{Kind: spec.EventPlaced, Worker: id, GPU: "GPU-3"})
+			}
+			v := Judge(handPlan(), events, all...)
+			if len(v.Findings) == 0 {
+				t.Fatalf("nothing found: %s", v.Reason)
+			}
+			f := v.Findings[0]
+			if diff := cmp.Diff([]string{id}, f.Workers); diff != "" {
+				t.Errorf("for scripts (-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{c.want}, f.Named()); diff != "" {
+				t.Errorf("shown (-want +got)\n%s", diff)
+			}
+			for _, text := range append([]string{v.Reason, f.Summary}, f.Evidence...) {
+				if strings.Contains(text, id) && !c.blind {
+					t.Errorf("an id alone: %s", text)
+				}
+			}
+			if !strings.Contains(v.Reason, "worker "+c.want) {
+				t.Errorf("reason: %s", v.Reason)
+			}
+		})
+	}
+}
+
+// The names of a simulated fleet, and of pods, stay.
+func TestANameThatCanBeReadStays(t *testing.T) {
+	for _, name := range []string{"3", "123456789", "decode-0", "10.0.0.7:9090", ""} {
+		if got := (&Evidence{}).displayName(name); got != name {
+			t.Errorf("%q is shown as %q", name, got)
+		}
+	}
+}
