@@ -52,7 +52,7 @@ func variants() map[string]*Settings {
 			s.Images.Runtime, s.Images.Release = "registry.example/runtime@sha256:"+strings.Repeat("0", 64), "1.2.3"
 		}),
 		"prepared":   someSettings(func(s *Settings) { s.Prepared = true }),
-		"namespaced": someSettings(namespacedRun),
+		"namespaced": someSettings(namespacedRun, func(s *Settings) { s.Grove = true }),
 		"namespaced-gateway-plugin": someSettings(namespacedRun, func(s *Settings) {
 			s.Gateway, s.GPUs = true, ByDevicePlugin
 		}),

@@ -337,7 +337,7 @@ func TestCleanFindsAReservationByItsLabel(t *testing.T) {
 		}
 		time.Sleep(AliveFor)
 		removed, left, err := Clean(t.Context(), m, "aicr-validation", "", false, told)
-		if err != nil || len(left) > 0 || len(m.names()) > 0 || fmt.Sprint(removed[0]) != fmt.Sprint(Removed{memoryRun, "Lease", "aicr-validation", LeaseName("gpu-0")}) {
+		if err != nil || len(left) > 0 || len(m.remains()) > 0 || fmt.Sprint(removed[0]) != fmt.Sprint(Removed{memoryRun, "Lease", "aicr-validation", LeaseName("gpu-0")}) {
 			t.Errorf("%v, left %v, %v", removed, left, err)
 		}
 	})

@@ -17,7 +17,8 @@ func removable(m *memoryAPI) (*Run, *memoryBook) {
 	k := keptRun()
 	n := NamesOf(memoryRun)
 	k.Stage = StageLoad
-	k.Targets = &Targets{Node: "gpu-0", Workers: []WorkerTarget{{Name: "w-0", Pod: "w-0", UID: "w0"}}, Serving: []ServingPod{{Pod: "f-0", UID: "f0", Role: roleFrontend}},
+	at := entrance(k.Settings)
+	k.Targets = &Targets{URL: at.URL, Frontend: at.Frontend, Node: "gpu-0", Workers: []WorkerTarget{{Name: "w-0", Pod: "w-0", UID: "w0", URL: "http://10.0.0.1:9090/metrics"}}, Serving: []ServingPod{{Pod: "f-0", UID: "f0", Role: roleFrontend}},
 		Made: map[string]string{"Namespace " + n.Namespace: "ns", "DynamoGraphDeployment " + n.Namespace + "/" + n.Graph: "g"}}
 	put := func(r kube.Resource, namespace, name, uid string) {
 		m.put(r, kube.Object{"metadata": map[string]any{"name": name, "namespace": namespace, "uid": uid}})
