@@ -213,7 +213,8 @@ func (d *digest) cut(t *timeline, r *spec.EpisodeRecord, th *spec.Thresholds) (c
 func (d *digest) settles(ramp float64, th *spec.Thresholds) (from float64, settled bool) {
 	moment := min(1, 0.1*max(0, d.loadedS-ramp))
 	from = ramp + max(d.lifeS, moment)
-	if d.lifeS > 0 && math.Ceil(from)+max(d.lifeS, th.MinSteadyS, th.BatchS) <= d.loadedS {
+	enough := th.MinSteadyS <= 0 || math.Ceil(from)+th.MinSteadyS <= d.loadedS // counted in whole seconds
+	if enough && d.lifeS > 0 && from+max(d.lifeS, th.BatchS) <= d.loadedS {
 		return from, true
 	}
 	return ramp + moment, false

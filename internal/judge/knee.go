@@ -65,7 +65,7 @@ func KneeLevelOf(r *spec.EpisodeRecord, t *spec.Thresholds) KneeLevel {
 		l.NotUsed = cmp.Or(l.NotUsed, "the server counts tokens that it did not send: "+why)
 	}
 	th := *t
-	th.BatchS = max(0, e.LoadedS-e.Point.RampS) / usualBatches
+	th.BatchS, th.MinSteadyS = max(0, e.LoadedS-e.Point.RampS)/usualBatches, 0
 	d, _, _ := beginDigest(&spec.Plan{Point: e.Point, Thresholds: th}, r, &past{})
 	if !(d.lifeS > 0) {
 		l.NotUsed = cmp.Or(l.NotUsed, "nothing was served")
