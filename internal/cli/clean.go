@@ -173,8 +173,8 @@ func (s *cleanedSpace) refused() bool {
 	return s != nil && s.Stays != "" && s.Stays != graph.SpaceAbsent
 }
 
-// print lists what is in the namespace, and then what becomes of it.
-func (s *cleanedSpace) print(t *layout.Page, dryRun, brief bool) {
+// tell lists what is in the namespace, and then what becomes of it.
+func (s *cleanedSpace) tell(t *layout.Page, dryRun, brief bool) {
 	if s == nil {
 		return
 	}
@@ -261,7 +261,7 @@ func (a *app) printCleaned(c *cleaned, format string) error {
 			t.Table(make([]layout.Column, 3), rows)
 		}
 	}
-	c.Space.print(t, c.DryRun, a.quiet)
+	c.Space.tell(t, c.DryRun, a.quiet)
 	_, err := a.env.Stdout.Write(t.Bytes())
 	return err
 }

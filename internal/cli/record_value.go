@@ -42,7 +42,7 @@ func notFinite(v reflect.Value, depth int) (path string, value float64, found bo
 	if depth > deepest {
 		return "", 0, false
 	}
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // no other kind holds a float
 	case reflect.Float32, reflect.Float64:
 		f := v.Float()
 		return "", f, math.IsNaN(f) || math.IsInf(f, 0)

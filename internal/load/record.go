@@ -101,7 +101,7 @@ func (r *Record) BackedOff() bool {
 		return r.Status == 0
 	case Truncated:
 		return r.Events == 0
-	case OK, Timeout, HTTPStatus, ErrorEvent, NoTokens, Unsolicited, Interrupt:
+	case OK, Timeout, HTTPStatus, ErrorEvent, NoTokens, Unsolicited, Interrupt, classes:
 	}
 	return false
 }

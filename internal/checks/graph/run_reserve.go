@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"aicr/internal/kube"
@@ -117,7 +118,7 @@ func takenOf(n kube.GPUNode, s *Settings) *TakenError {
 		had[h.Kind+" "+h.Namespace+"/"+h.Name] = h.GPUs
 	}
 	taken, others := &TakenError{Node: n.Name}, 0
-	for _, h := range append(n.PluginHeld[:len(n.PluginHeld):len(n.PluginHeld)], n.ClaimHeld...) {
+	for _, h := range slices.Concat(n.PluginHeld, n.ClaimHeld) {
 		if h.Namespace == own.Namespace && (!s.Namespaced || own.names(h.Name)) {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -145,9 +146,7 @@ func TestAWorkloadOfSomebodyElseKeepsTheGraphsNamespace(t *testing.T) {
 				whole(m, s)
 				n := NamesOf(s.Run)
 				meta := map[string]any{"name": "theirs", "namespace": n.Namespace}
-				for key, value := range c.more {
-					meta[key] = value
-				}
+				maps.Copy(meta, c.more)
 				m.put(c.res, kube.Object{"metadata": meta})
 				left := Teardown(t.Context(), m, s, h.told())
 				if held := m.has(resNamespaces, "", n.Namespace); held != c.held {
