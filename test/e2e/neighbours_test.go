@@ -59,8 +59,8 @@ func TestCleanSparesTheRunOfAnotherTeam(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.stdout), &cleaned); err != nil || o.code != 0 {
 		t.Errorf("%v\n%s", err, o)
 	}
-	if s := cleaned.Spared; len(s) != 1 || s[0].Run != a.id() || s[0].Alive || s[0].Namespace != "team-a" || len(cleaned.Removed)+len(cleaned.Left) > 0 {
-		t.Errorf("the other team's run is not told as one of which nothing is known\n%s", o)
+	if s := cleaned.Spared; len(s) != 1 || s[0].Run != a.id() || !s[0].Alive || s[0].Namespace != "team-a" || len(cleaned.Removed)+len(cleaned.Left) > 0 {
+		t.Errorf("the other team's run is not spared as one that its reservation shows to be led\n%s", o)
 	}
 	if stands == nil || stands.Deleting() {
 		t.Errorf("the other team's graph was deleted\n%s", o)

@@ -96,7 +96,7 @@ func TestOfRunsThatWantANodeOneHasIt(t *testing.T) {
 					m := newMemory()
 					c.before(m)
 					draw := rand.New(rand.NewPCG(seed, 1))
-					api := slowAPI{patched{m}, &sync.Mutex{}, draw}
+					api := slowAPI{patched{m}, &sync.Mutex{}, rand.New(rand.NewPCG(seed, 2))}
 					errs := make([]error, len(c.namespaces))
 					var all sync.WaitGroup
 					for i, namespace := range c.namespaces {
