@@ -103,13 +103,16 @@ fmt: ## format the code
 prove: warm ## run every part below
 	@$(PROVE) all race fuzz oracle conformance proof interop e2e test-browser
 
+# What plays whole fleets or commands one event after the other, for minutes under the race
+# detector; what a command does beside itself has tests of its own.
+PLAYED := ^(TestScripts|TestWhatIsProposedIsNeverCalledPastTheKnee|TestAValidationReadsWhatItsKneeMeasured)\$$
+
 # Whether -race works is tried, not guessed: it takes a compiler, its headers and a
 # platform that has it. 77 is "not run". With one processor, since the detector itself
 # crashes in a synctest bubble whose timers run on two (golang/go#78156); it finds a race
-# by what orders two accesses, not by their meeting. Scripts run one command at a time,
-# and what a command does beside itself has tests of its own.
+# by what orders two accesses, not by their meeting.
 race: ## run the tests of everything concurrent under the race detector; needs a C compiler
-	@$(PROVE) part race sh -c 'export CGO_ENABLED=1; go list -race -export runtime/cgo >/dev/null 2>&1 || { echo "there is no C compiler for the race detector"; exit 77; }; go test -json -race -cpu 1 -skip "^TestScripts\$$" $(TESTFLAGS) $(WATCHED)'
+	@$(PROVE) part race sh -c 'export CGO_ENABLED=1; go list -race -export runtime/cgo >/dev/null 2>&1 || { echo "there is no C compiler for the race detector"; exit 77; }; go test -json -race -cpu 1 -skip "$(PLAYED)" $(TESTFLAGS) $(WATCHED)'
 
 # go test passes when -fuzz matches nothing; internal/arch checks that each target is
 # there.
