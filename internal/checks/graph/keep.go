@@ -238,7 +238,7 @@ func inValidation(ctx context.Context, api RunAPI, s *Settings, told Told, make 
 			return err
 		}
 		if time.Since(began) >= terminatingWithin {
-			return fmt.Errorf("the namespace %s has been going away for more than %s: is there a finalizer that nobody does?", s.Namespace, terminatingWithin)
+			return fmt.Errorf("namespace %s has been terminating for more than %s: it is stuck on a finalizer whose controller is not running, see kubectl get namespace %s -o yaml", s.Namespace, terminatingWithin, s.Namespace)
 		}
 		told.waiting("the namespace " + s.Namespace + " of an earlier run to be gone")
 		if err := pauseFor(ctx, time.Second); err != nil {

@@ -70,15 +70,17 @@ func NamesOf(run string) Names {
 	switch {
 	case run == "":
 		run, short = "<run>", "<8 hex>"
-	case !isLabel(run): // it comes from a label or a file, and could be part of a path
+	case !isLabel(resultsOf(run)): // it comes from a label or a file, and could be part of a path
 		run = short
 	}
 	return Names{
 		Short: short, Namespace: graphName + "-" + short, Graph: graphName, Secret: secretName, Volume: volumeName,
 		Populate: volumeName + "-populate-" + short, Claim: claimName, Queue: graphName + "-" + short, Route: graphName,
-		Load: "aicr-load-" + short, Trial: "aicr-load-" + short + "-trial", Kept: "aicr-run-" + short, Results: "aicr-ctrf-" + run + "-performance",
+		Load: "aicr-load-" + short, Trial: "aicr-load-" + short + "-trial", Kept: "aicr-run-" + short, Results: resultsOf(run),
 	}
 }
+
+func resultsOf(run string) string { return "aicr-ctrf-" + run + "-performance" }
 
 // LoadAccount is the ServiceAccount that an administrator prepares for loads in a namespace.
 const LoadAccount = "aicr-load"

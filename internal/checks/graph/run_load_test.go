@@ -144,7 +144,7 @@ func TestANamespaceThatNeverGoesIsNotWaitedForWithoutEnd(t *testing.T) {
 		m.put(resNamespaces, objectOf(t, `{"kind":"Namespace","metadata":{"name":"aicr-validation","deletionTimestamp":"2026-01-01T00:00:00Z"}}`))
 		began := time.Now()
 		err := keptRun().begin(t.Context(), patched{m}, time.Now(), (&heard{}).told())
-		if err == nil || !strings.Contains(err.Error(), "going away for more than") || time.Since(began) > terminatingWithin+2*time.Second {
+		if err == nil || !strings.Contains(err.Error(), "has been terminating for more than") || time.Since(began) > terminatingWithin+2*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 	})

@@ -125,7 +125,7 @@ load: {concurrencyPerGPU: 4, ramp: 200ms, episode: 5s, inputTokens: 16, outputTo
 	limited := regexp.MustCompile(`(?s)^(NO )?KNEE  .*the client was the limit`)
 	busy.Measure(t, func() string {
 		stdout, stderr, code := aicr(t, "knee", "--sim", file, "--real-time", "--first-per-gpu=1", "--max-per-gpu=32",
-			"--level-duration=1s", "--reference-duration=1s", "--budget=46.2s", "--sentinel-rate=1")
+			"--level-duration=1s", "--reference-duration=1s", "--budget=67.2s", "--sentinel-rate=1")
 		if !strings.Contains(stderr, "level 1: 2 in flight: ") {
 			t.Errorf("no word on how it goes:\n%s", stderr)
 		}
