@@ -133,7 +133,7 @@ func (p play) run(ctx context.Context, seed uint64) (figures, error) {
 	}
 	for _, one := range judge.Summarize(&judge.Record{Point: r.Point, Requests: r.Requests}).Figures {
 		switch {
-		case one.Name == judge.Throughput && one.Mean != nil:
+		case one.Name == judge.OutputThroughput && one.Mean != nil:
 			f.throughput = *one.Mean
 		case one.Name == judge.FirstToken && one.P99 != nil:
 			f.ttft50, f.ttft99 = *one.P50, *one.P99

@@ -216,17 +216,24 @@ func client(r *Record, s *sums) spec.BenchClient {
 	from, to := int64(r.Point.RampS*1e9), s.until
 	c.SteadyS = max(0, seconds(to-from))
 	if c.SteadyS > 0 {
-		var held, latency float64
+		var users, sentinels, latency float64
 		n := 0
 		for i := range r.Requests {
 			q := &r.Requests[i]
-			held += float64(max(0, min(q.End, to)-max(q.Sent, from)))
+			held := float64(max(0, min(q.End, to)-max(q.Sent, from))) / float64(to-from)
+			if q.Lane == spec.LaneSentinel {
+				sentinels += held
+			} else {
+				users += held
+			}
 			if q.End > from && q.End <= to {
 				latency += seconds(q.End - q.Sent)
 				n++
 			}
 		}
-		c.InFlight = number(held / float64(to-from))
+		// A sentinel never waits: what piles up of them beyond what was asked for is of a
+		// fleet that hangs, and not of the client.
+		c.InFlight = number(max(users, min(users+sentinels, float64(c.InFlightAsked))))
 		if n > 0 {
 			c.Little = number(latency / c.SteadyS)
 		}

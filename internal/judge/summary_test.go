@@ -92,9 +92,18 @@ func TestSummaryAuditsTheClient(t *testing.T) {
 		change func(*Record)
 		want   []string
 	}{
-		"held what it should":  {func(r *Record) {}, nil},
-		"held too few":         {func(r *Record) { r.Point.Concurrency = 3 }, []string{"client/under-driven"}},
-		"held too many":        {func(r *Record) { r.Point.Concurrency = 1 }, []string{"client/under-driven"}},
+		"held what it should": {func(r *Record) {}, nil},
+		"held too few":        {func(r *Record) { r.Point.Concurrency = 3 }, []string{"client/under-driven"}},
+		"held too many":       {func(r *Record) { r.Point.Concurrency = 1 }, []string{"client/under-driven"}},
+		"sentinels piled up on a fleet that hangs": {func(r *Record) {
+			for i := range r.Requests {
+				r.Requests[i].End = 60 * sec
+			}
+			for i := range int64(3) {
+				r.Requests = append(r.Requests, spec.Request{Seq: i, Lane: spec.LaneSentinel, Sent: i * sec, End: 60 * sec, Class: spec.ClassInterrupted})
+			}
+			r.Requests = append(r.Requests[:2], r.Requests[10:]...)
+		}, nil},
 		"was late":             {func(r *Record) { r.Lags = []float64{51, 51} }, []string{"client/late"}},
 		"recorded nothing":     {func(r *Record) { r.Requests = nil }, []string{"client/under-driven"}},
 		"was never to be held": {func(r *Record) { r.Point.Concurrency = 0 }, []string{"client/under-driven"}},

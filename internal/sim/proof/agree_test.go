@@ -124,7 +124,7 @@ func measure(t *testing.T, program, file string) (got reading, spoilt string) {
 	_ = serve.Wait() // 130: it was interrupted
 	for _, f := range doc.Figures {
 		switch f.Name {
-		case "output throughput":
+		case "throughput":
 			got.throughput = f.Mean
 		case "time to first token":
 			got.ttft50 = f.P50
