@@ -357,3 +357,29 @@ func TestAReferenceIsOfWhatCounts(t *testing.T) {
 		t.Errorf("guardrail %v, dispersion %v", quick.GuardrailMS, quick.Reference.Dispersion)
 	}
 }
+
+// A knee whose levels scatter is an interval and not a number, and one that could be
+// anywhere is none.
+func TestAKneeThatScattersIsAnInterval(t *testing.T) {
+	for name, c := range map[string]struct {
+		low, high    float64
+		vague, found bool
+	}{
+		"known":    {84, 99, false, true},
+		"vague":    {66, 126, true, true},
+		"anywhere": {40, 200, true, false},
+	} {
+		k := &Knee{Found: true, InFlight: 91, Low: &c.low, High: &c.high, Scatter: 0.07}
+		k.Settle()
+		if k.Vague != c.vague || k.Found != c.found {
+			t.Errorf("%s: vague %v, found %v", name, k.Vague, k.Found)
+		}
+		if named := strings.Contains(k.Reason, "scatter around the curve by 7.0 %"); named != c.vague {
+			t.Errorf("%s: %q", name, k.Reason)
+		}
+	}
+	unknown := &Knee{Found: true, InFlight: 91}
+	if unknown.Settle(); !unknown.Vague || unknown.Found || unknown.MoreLevels(10, 0.1) != 0 {
+		t.Errorf("without an interval: %+v", unknown)
+	}
+}
