@@ -66,12 +66,13 @@ func TestAValidationReadsWhatItsKneeMeasured(t *testing.T) {
 	})
 }
 
-// knee finds the stack's knee, and writes what it proposes.
+// knee finds the stack's knee, and writes what it proposes. Answers are short: a level lasts
+// some lifetimes of a request.
 func (s *stack) knee(t *testing.T, recipe string) (found kneeFound) {
 	t.Helper()
 	r := begin(t, bare(s.dir), program, "knee", "--url", s.url, "--model", modelName, "--workers", strconv.Itoa(len(s.workers)),
-		"--isl", strconv.Itoa(input), "--osl", strconv.Itoa(output), "--ramp", "1s", "--first-per-gpu", "2", "--max-per-gpu", "24",
-		"--level-duration", "3s", "--reference-duration", "15s", "--budget", "4m", "--write", recipe, "-o", "json")
+		"--isl", strconv.Itoa(input), "--osl", strconv.Itoa(output/4), "--ramp", "1s", "--first-per-gpu", "2", "--max-per-gpu", "24",
+		"--level-duration", "2s", "--reference-duration", "8s", "--budget", "4m", "--write", recipe, "-o", "json")
 	f := r.wait(t, 4*patience)
 	t.Logf("%s", f.stderr)
 	if err := json.Unmarshal([]byte(f.stdout), &found); err != nil {
@@ -90,7 +91,7 @@ func (s *stack) validateAgainst(t *testing.T, recipe string) *judgement {
 	t.Helper()
 	v := &validation{dir: filepath.Join(t.TempDir(), "run")}
 	argv := []string{program, "validate", "--url", s.url, "--model", modelName, "--workers", strconv.Itoa(len(s.workers)),
-		"--recipe", recipe, "--profile", "quick", "--episode-duration", "15s", "--ramp", "1s", "--run", v.dir}
+		"--recipe", recipe, "--profile", "quick", "--episode-duration", "8s", "--ramp", "1s", "--run", v.dir}
 	for _, w := range s.workers {
 		argv = append(argv, "--worker-metrics", w.metrics)
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -201,8 +202,12 @@ func (j *judgement) blames(t *testing.T, w *worker, ids ...string) {
 	if !found {
 		t.Errorf("none of %s fails it: %s", ids, jsonOf(j.verdict.Findings))
 	}
-	if !strings.Contains(j.verdict.Reason, w.name()) {
-		t.Errorf("the reason does not name worker %s: %s", w.name(), j.verdict.Reason)
+	page, err := url.Parse(w.metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(j.verdict.Reason, "worker "+page.Host) { // an instance id is nothing that a reader finds
+		t.Errorf("the reason does not name worker %s: %s", page.Host, j.verdict.Reason)
 	}
 }
 
