@@ -23,14 +23,19 @@ type kneeFound struct {
 	Proposal judge.KneeProposal `json:"proposal"`
 }
 
-// Engines that run eight requests at once have their knee where they are full.
-const fullAt = 8
+// Engines that run eight requests at once have their knee where they are full. They are half
+// as fast as a real one: a level of seconds then holds many lifetimes of a request.
+const (
+	fullAt   = 8
+	kneePace = "0.5"
+)
 
 // A knee, and then a validation of the same healthy stack at the proposed point and
 // against the proposed reference, read 1.00 within the interval of both, and the point is
 // not called past the knee.
 func TestAValidationReadsWhatItsKneeMeasured(t *testing.T) {
-	p := plan{router: "least-loaded", workers: alike(3, "--speedup-ratio", usualPace, "--no-enable-prefix-caching", "--max-num-seqs", strconv.Itoa(fullAt))}
+	t.Parallel() // they wait more than they work
+	p := plan{router: "least-loaded", workers: alike(3, "--speedup-ratio", kneePace, "--no-enable-prefix-caching", "--max-num-seqs", strconv.Itoa(fullAt))}
 	s := bringUp(t, p)
 	busy.Measure(t, func() (tooBusy string) {
 		recipe := filepath.Join(t.TempDir(), "knee.yaml")
@@ -66,13 +71,12 @@ func TestAValidationReadsWhatItsKneeMeasured(t *testing.T) {
 	})
 }
 
-// knee finds the stack's knee, and writes what it proposes. Answers are short: a level lasts
-// some lifetimes of a request.
+// knee finds the stack's knee, and writes what it proposes.
 func (s *stack) knee(t *testing.T, recipe string) (found kneeFound) {
 	t.Helper()
 	r := begin(t, bare(s.dir), program, "knee", "--url", s.url, "--model", modelName, "--workers", strconv.Itoa(len(s.workers)),
-		"--isl", strconv.Itoa(input), "--osl", strconv.Itoa(output/4), "--ramp", "1s", "--first-per-gpu", "2", "--max-per-gpu", "24",
-		"--level-duration", "2s", "--reference-duration", "8s", "--budget", "4m", "--write", recipe, "-o", "json")
+		"--isl", strconv.Itoa(input), "--osl", strconv.Itoa(output), "--ramp", "1s", "--first-per-gpu", "2", "--max-per-gpu", "16",
+		"--level-duration", "3s", "--reference-duration", "10s", "--budget", "4m", "--write", recipe, "-o", "json")
 	f := r.wait(t, 4*patience)
 	t.Logf("%s", f.stderr)
 	if err := json.Unmarshal([]byte(f.stdout), &found); err != nil {
@@ -91,7 +95,7 @@ func (s *stack) validateAgainst(t *testing.T, recipe string) *judgement {
 	t.Helper()
 	v := &validation{dir: filepath.Join(t.TempDir(), "run")}
 	argv := []string{program, "validate", "--url", s.url, "--model", modelName, "--workers", strconv.Itoa(len(s.workers)),
-		"--recipe", recipe, "--profile", "quick", "--episode-duration", "8s", "--ramp", "1s", "--run", v.dir}
+		"--recipe", recipe, "--profile", "quick", "--stability", "report", "--episode-duration", "10s", "--ramp", "1s", "--run", v.dir}
 	for _, w := range s.workers {
 		argv = append(argv, "--worker-metrics", w.metrics)
 	}

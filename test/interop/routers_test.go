@@ -16,6 +16,7 @@ import (
 // should, by the workers' own names in the answers, and the series of the
 // workers' pages shows the same shares.
 func TestRoutersShareOutAsTheyShould(t *testing.T) {
+	t.Parallel() // requests are counted, not timed
 	const workers, requests, output = 3, 120, 64
 	fair := float64(requests) / workers
 	chance := 4 * math.Sqrt(fair*(1-1.0/workers)) // one run in some 5000 is outside
