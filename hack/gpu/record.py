@@ -32,7 +32,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MODEL = "hack/llama"
-WORKER_IDS = ["a1c0000000000000", "a1c0000000000001"]
+WORKER_IDS = [f"a1c000000000000{i}" for i in range(4)]
 
 SESSION = 235.0  # seconds for everything but the ending, which has its own limits
 START = 90.0  # for the workers to answer
@@ -61,14 +61,14 @@ def utc_now() -> str:
 class Session:
     """The time that is left, the log, and the processes to end."""
 
-    def __init__(self, folder: Path, aicr: str, first_port: int):
+    def __init__(self, folder: Path, aicr: str, first_port: int, workers: int = 2, limit: float = SESSION):
         self.folder, self.aicr = folder, aicr
-        self.deadline = time.monotonic() + SESSION
+        self.deadline = time.monotonic() + limit
         self.missed: list[str] = []
         self.started: list[subprocess.Popen] = []
         self.log_file = open(folder / "session.log", "w", buffering=1)
         self.event_file = open(folder / "events.jsonl", "w", buffering=1)
-        self.ports = [first_port, first_port + 1]
+        self.ports = list(range(first_port, first_port + workers))
         self.front = first_port + 9
         self.smi = shutil.which("nvidia-smi")
 
@@ -203,7 +203,7 @@ def smi_loop(s: Session, fields: str) -> list[str]:
 
 
 def start_fleet(s: Session, size: str | None) -> list[subprocess.Popen | None]:
-    """Two workers, the frontend and the self-test, side by side; the workers come back."""
+    """The workers, the frontend and the self-test, side by side; the workers come back."""
     more = ["--size", size] if size else []
     workers = [
         s.start(f"worker{i}", [sys.executable, str(HERE / "server.py"), "--port", str(port), "--worker-id", WORKER_IDS[i], "--model", MODEL, *more])

@@ -94,14 +94,16 @@ func makePages(dir string) (s pageSet, err error) {
 
 	m.write("many.yaml", manyWorkers)
 	m.write("blind.yaml", noTelemetry)
-	m.validate("healthy", "healthy")
-	m.validate("stall", "stalls-on-one-worker")
-	m.validate("blind", "blind.yaml", "--profile", "quick")
-	m.validate("skip", "no-free-gpus")
-	m.validate("many", "many.yaml")
+	m.validate(map[string][]string{
+		"healthy": {"healthy"},
+		"stall":   {"stalls-on-one-worker"},
+		"blind":   {"blind.yaml", "--profile", "quick"},
+		"skip":    {"no-free-gpus"},
+		"many":    {"many.yaml"},
+		"small":   {"small-stall"},
+	})
 	m.copy("stall", "hostile", poisoned)
 	m.copy("stall", "untold", mute)
-	m.validate("small", "small-stall")
 
 	s.healthy = m.report(8, "healthy")
 	s.stall = m.report(8, "stall")
@@ -129,12 +131,16 @@ func (m *maker) write(name, text string) {
 	}
 }
 
-// aicr runs the program. A verdict may be any; usage that is wrong, or a record that
-// cannot be kept, is not.
+// aicr runs the program, unless something has failed before.
 func (m *maker) aicr(codes string, args ...string) {
-	if m.err != nil {
-		return
+	if m.err == nil {
+		m.err = m.run(codes, args...)
 	}
+}
+
+// run runs the program. A verdict may be any; usage that is wrong, or a record that
+// cannot be kept, is not.
+func (m *maker) run(codes string, args ...string) error {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = m.runs
 	out, err := cmd.CombinedOutput()
@@ -142,12 +148,25 @@ func (m *maker) aicr(codes string, args ...string) {
 		err = nil
 	}
 	if err != nil {
-		m.err = fmt.Errorf("aicr %s: %w\n%s", strings.Join(args, " "), err, out)
+		return fmt.Errorf("aicr %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
+	return nil
 }
 
-func (m *maker) validate(run, scenario string, more ...string) {
-	m.aicr("013", append([]string{"validate", "--quiet", "--sim", scenario, "--run", run}, more...)...)
+// validate plays runs by their names, side by side; each is given its scenario and flags.
+func (m *maker) validate(runs map[string][]string) {
+	if m.err != nil {
+		return
+	}
+	ended := make(chan error)
+	for name, args := range runs {
+		go func() {
+			ended <- m.run("013", append([]string{"validate", "--quiet", "--run", name, "--sim"}, args...)...)
+		}()
+	}
+	for range runs {
+		m.err = errors.Join(m.err, <-ended)
+	}
 }
 
 // report makes the page of one run, or of two. It has to tell the last one's verdict.
