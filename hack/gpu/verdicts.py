@@ -42,13 +42,13 @@ def pages(s: Session) -> list[str]:
     return [f"--worker-metrics=http://127.0.0.1:{port}/metrics" for port in s.ports]
 
 
-def workload(s: Session) -> list[str]:
-    return ["--url", f"http://127.0.0.1:{s.front}", "--model", MODEL, "--workers", str(len(s.ports)), *pages(s)]
+def endpoint(s: Session) -> list[str]:
+    return ["--url", f"http://127.0.0.1:{s.front}", "--model", MODEL, "--workers", str(len(s.ports))]
 
 
 def find_knee(s: Session, out: Path) -> Path | None:
     recipe = out / "knee.yaml"
-    command = [s.aicr, "knee", *workload(s), "--isl", "128", "--osl", "32", "--ramp", "1s", "--first-per-gpu", "2", "--max-per-gpu", "64",
+    command = [s.aicr, "knee", *endpoint(s), "--isl", "128", "--osl", "32", "--ramp", "1s", "--first-per-gpu", "2", "--max-per-gpu", "64",
                "--level-duration", "4s", "--reference-duration", "10s", "--budget", "3m30s", "--write", str(recipe), "-o", "json"]
     code = s.finish("knee", s.start("knee", command), LIMITS["knee"])
     shutil.copy(s.folder / "knee.out", out / "knee.json")
@@ -62,7 +62,7 @@ def validate(s: Session, name: str, recipe: Path, workers: list[subprocess.Popen
     """One run, its fault, its verdict."""
     run = s.folder / f"run-{name}"
     gpu = ["--gpu", "local"] if s.smi else []
-    command = [s.aicr, "validate", *workload(s), *gpu, "--recipe", str(recipe), "--profile", "quick", "--episode-duration", f"{EPISODE:.0f}s",
+    command = [s.aicr, "validate", *endpoint(s), *pages(s), *gpu, "--recipe", str(recipe), "--profile", "quick", "--episode-duration", f"{EPISODE:.0f}s",
                "--ramp", "1s", "--run", str(run)]
     began = time.monotonic()
     process = s.start(name, command)
