@@ -169,7 +169,7 @@ venv: "VENV"
 	c := startCluster(t, config)
 	before := c.asItIs(t)
 	watched := c.watchMade(t)
-	o := c.validateIn(t, filepath.Join(t.TempDir(), "run"), append([]string{"--recipe", recipe, "--concurrency-per-gpu", "4", "--prompt-output-tokens-mean", "32"}, short[:6]...)...)
+	o := c.validateIn(t, filepath.Join(t.TempDir(), "run"), append([]string{"--recipe", recipe, "--prompt-output-tokens-mean", "32"}, short...)...)
 	made := watched()
 	c.settled(t, before)
 	o.passed(t)
