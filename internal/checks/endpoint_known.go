@@ -26,7 +26,7 @@ const (
 // Known says how many workers there are and whether they are distinguished, by what the
 // first answers, the pages and the frontend showed.
 func (e *Endpoint) Known(ctx context.Context) judge.Known {
-	k := judge.Known{Looked: true, Apart: e.named || e.workerPages() > 1}
+	k := judge.Known{Looked: true, Named: e.named, Pages: e.workerPages()}
 	if e.o.Workers > 0 {
 		k.Workers = e.o.Workers
 		return k
