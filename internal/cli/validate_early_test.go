@@ -75,6 +75,12 @@ func TestWhatMakesAPassImpossibleIsSaidBeforeTheLoad(t *testing.T) {
 		"a floor for each GPU, of how many is unknown": {flags: func(t *testing.T) []string {
 			return []string{"--fail-early", "--check", "inference-perf", "--recipe", writtenRecipe(t, severalRecipe)}
 		}, said: []string{unknown, blind}, reason: "the number of workers is unknown: set it with --workers N"},
+		"pages that do not answer": {flags: func(t *testing.T) []string {
+			return []string{"--fail-early", "--recipe", floorRecipe(t), "--worker-metrics", "http://127.0.0.1:1/metrics", "--worker-metrics", "http://127.0.0.1:2/metrics"}
+		}, said: []string{"this run cannot PASS: 2 of 2 workers' metrics pages do not answer"}, reason: "2 of 2 workers' metrics pages do not answer"},
+		"pages of some workers": {flags: func(t *testing.T) []string {
+			return []string{"--fail-early", "--recipe", floorRecipe(t), "--workers", "4", "--worker-metrics", "http://127.0.0.1:1/metrics", "--worker-metrics", "http://127.0.0.1:2/metrics"}
+		}, said: []string{"this run cannot PASS: only 2 of 4 workers have a metrics page"}, reason: "only 2 of 4 workers have a metrics page"},
 		"one worker": {flags: func(t *testing.T) []string {
 			return []string{"--fail-early", "--recipe", floorRecipe(t), "--workers", "1"}
 		}, unsaid: []string{"cannot PASS"}},

@@ -11,6 +11,7 @@ const (
 	WorkersUnknown          = "workers-unknown"
 	WorkersNotDistinguished = "workers-not-distinguished"
 	PagesOfSomeWorkers      = "pages-of-some-workers" // of how many workers, and how many there are
+	PagesSilent             = "pages-silent"          // how many, and of how many
 	NothingToCompareWith    = "no-reference-and-no-floor"
 	BudgetTooShort          = "budget-too-short"  // minutes of load that stability takes, and those of the budget
 	ChecksNotPassed         = "checks-not-passed" // the declared checks that this run cannot pass, with their states
@@ -40,6 +41,8 @@ func (h Hindrance) Text() string {
 	case PagesOfSomeWorkers:
 		return fmt.Sprintf("only %s of %s workers have a metrics page, and the server does not name who serves",
 			h.arg(0), h.arg(1))
+	case PagesSilent:
+		return fmt.Sprintf("%s of %s workers' metrics pages do not answer", h.arg(0), h.arg(1))
 	case NothingToCompareWith:
 		return "there is neither a reference nor a floor to hold throughput against"
 	case BudgetTooShort:
@@ -59,6 +62,8 @@ func (h Hindrance) Mend() string {
 		return "name each worker's metrics page with --worker-metrics URL, or set --workers 1 where there is one"
 	case PagesOfSomeWorkers:
 		return "name the page of each worker with --worker-metrics URL"
+	case PagesSilent:
+		return "see why with 'aicr watch --worker-metrics URL', or name the right pages"
 	case NothingToCompareWith:
 		return "give a recipe that has one with --recipe FILE; 'aicr knee --write FILE' measures a reference"
 	case BudgetTooShort:
@@ -83,7 +88,8 @@ type Known struct {
 	Workers int    // that it has; 0: unknown
 	Origin  string // of that number
 	Named   bool   // its answers name who serves
-	Pages   int    // of workers, that are observed
+	Pages   int    // metrics pages of workers that are observed
+	Silent  int    // of these, that do not answer
 }
 
 // CannotPass is every reason for which a run by this plan cannot pass, as far as it is
@@ -109,6 +115,9 @@ func CannotPass(p *spec.Plan, known Known) (all []Hindrance) {
 		add(PagesOfSomeWorkers, fmt.Sprint(known.Pages), fmt.Sprint(workers))
 	case known.Pages < 2:
 		add(WorkersNotDistinguished)
+	}
+	if known.Silent > 0 {
+		add(PagesSilent, fmt.Sprint(known.Silent), fmt.Sprint(known.Pages))
 	}
 	if p.Reference == nil && !hasFloor(p) {
 		add(NothingToCompareWith)

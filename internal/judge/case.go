@@ -419,6 +419,9 @@ func (ev *Evidence) integrity() spec.Ledger {
 	case !ev.toldApart():
 		l.State = spec.Inconclusive
 		parts = append(parts, "workers: not told apart")
+	case len(d.workers) > 0 && d.servedUnseen():
+		l.State = spec.Inconclusive
+		parts = append(parts, "workers: none was observed")
 	case serving == 0 && ev.plan.Point.Workers == 1:
 		parts = append(parts, "workers: one, as the plan says")
 	case ev.plan.Point.Workers > 0:
