@@ -78,7 +78,6 @@ type Endpoint struct {
 	tell     func(spec.Event) error
 	answered int  // workers that were named in an answer
 	named    bool // answers name who serves
-	pagesUp  int  // workers' metrics pages that answered
 
 	mu   sync.Mutex
 	told map[string]bool // notes, each of which is told once

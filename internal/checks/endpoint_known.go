@@ -26,7 +26,12 @@ const (
 // Known says how many workers there are and whether they are distinguished, by what the
 // first answers, the pages and the frontend showed.
 func (e *Endpoint) Known(ctx context.Context) judge.Known {
-	k := judge.Known{Looked: true, Apart: e.named || e.workerPages() > 1}
+	k := judge.Known{Looked: true, Named: e.named}
+	for _, p := range e.pages(ctx) {
+		if k.Pages++; !p.up() {
+			k.Silent++
+		}
+	}
 	if e.o.Workers > 0 {
 		k.Workers = e.o.Workers
 		return k
@@ -34,7 +39,7 @@ func (e *Endpoint) Known(ctx context.Context) judge.Known {
 	for _, found := range []struct {
 		workers int
 		origin  string
-	}{{e.registered(ctx), originHealth}, {e.answered, originAnswers}, {e.pagesUp, originPages}} {
+	}{{e.registered(ctx), originHealth}, {e.answered, originAnswers}, {k.Pages - k.Silent, originPages}} {
 		if found.workers > k.Workers {
 			k.Workers, k.Origin = found.workers, found.origin
 		}

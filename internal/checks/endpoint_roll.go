@@ -100,9 +100,12 @@ func (s *roll) events(e *Endpoint, pages []page) []spec.Event {
 			have++
 		}
 	}
-	// Where answers do not name their worker and there is no page, the number is unknown,
-	// which is not 0.
-	if want, have := e.expected(), max(have, up); want > 0 && (have > 0 || e.probe.Workers || len(pages) > 0) {
+	// Where answers do not name their worker, pages tell how many there are if each has one and
+	// some of them answer: else the number is unknown, which is not 0. None that answers is
+	// no sign of a worker that is gone, since somebody has served.
+	want := e.expected()
+	known := e.probe.Workers || len(answered) > 0 || up > 0 && len(pages) >= want
+	if have := max(have, up); want > 0 && known {
 		all = append(all, spec.Event{Kind: spec.EventWorkers, Want: &want, Have: &have})
 	}
 	if !e.probe.Workers {

@@ -403,11 +403,6 @@ func (w *warmup) everyone(ctx context.Context) error {
 		}
 	}
 	e.named = e.answered > 0 || e.probe.Workers
-	for i := range pages {
-		if pages[i].up() {
-			e.pagesUp++
-		}
-	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

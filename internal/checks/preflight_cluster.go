@@ -35,7 +35,7 @@ func ClusterCreates(r *spec.Recipe, s *spec.Snapshot, knobs spec.KnobValues, ima
 	if byClaim(s) {
 		on.GPUs = graph.ByClaim
 	}
-	if kai, err := shown(s, []string{"K8s.kai-scheduler.installed"}); err == nil {
+	if kai, err := shown(s, []string{InstalledFact("kai-scheduler")}); err == nil {
 		on.Queue = kai
 	}
 	if mode, _ := r.Input(spec.InputRouting); mode == routeGateway {

@@ -25,7 +25,7 @@ type requirement struct {
 // that can be seen on paper.
 func requirements() []requirement {
 	installed := func(component, version string) []string {
-		return []string{"K8s." + component + ".installed", version, "K8s.image." + component}
+		return []string{InstalledFact(component), version, "K8s.image." + component}
 	}
 	return []requirement{
 		{[]string{"operator-health", "gpu-operator-version", "gpu-operator-health"}, "gpu-operator", installed("gpu-operator", spec.FactGPUOperator), "the GPU operator"},
@@ -39,6 +39,9 @@ func requirements() []requirement {
 			"nccl-all-reduce-bw-nvls", "nccl-cre-all-reduce-bw"}, "", []string{spec.FactGPUCount}, "a GPU"},
 	}
 }
+
+// InstalledFact is the path of whether a component is installed.
+func InstalledFact(component string) string { return "K8s." + component + ".installed" }
 
 // dynamoPlatform is the component without which there is no inference to measure.
 const dynamoPlatform = "dynamo-platform"

@@ -179,7 +179,9 @@ func (r *run) forecast(known judge.Known) (ended bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	why := slices.DeleteFunc(judge.CannotPass(r.plan, known), func(h judge.Hindrance) bool { return slices.Contains(r.foretold, h) })
+	why := slices.DeleteFunc(judge.CannotPass(r.plan, known), func(h judge.Hindrance) bool {
+		return slices.ContainsFunc(r.foretold, func(before judge.Hindrance) bool { return before.Code == h.Code })
+	})
 	r.foretold = append(r.foretold, why...)
 	if len(why) == 0 || !f.CannotPass(why) {
 		return false, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"aicr/internal/checks/graph"
 	"aicr/internal/spec"
 )
 
@@ -123,6 +124,9 @@ func TestEveryDeclaredCheckHasAResult(t *testing.T) {
 				if code != Passed {
 					t.Errorf("%s: code %d: %s", format, code, out)
 				}
+				if format == "html" && c.code != Passed && !strings.Contains(out, "Choose what is run with") {
+					t.Error("the page does not say what to do")
+				}
 				for _, check := range []string{"operator-health", "gang-scheduling", "inference-perf", string(spec.NotRun)} {
 					if !strings.Contains(strings.ReplaceAll(out, `\_`, "_"), check) {
 						t.Errorf("%s has no %q:\n%s", format, check, out)
@@ -133,19 +137,47 @@ func TestEveryDeclaredCheckHasAResult(t *testing.T) {
 	}
 }
 
-// A verdict that was made better by hand is not told as the run's own.
+// A verdict that was made better by hand is not reported as the run's own.
 func TestAVerdictThatHidesACheckIsNotTold(t *testing.T) {
 	dir, _, _ := validated(t, "--sim", "small", "--profile", "smoke", "--recipe", writtenRecipe(t, severalRecipe), "-q")
-	_, written := verdictIn(t, dir)
-	forged := strings.Replace(string(written), `"verdict": "INCONCLUSIVE"`, `"verdict": "PASS"`, 1)
-	if forged == string(written) {
-		t.Fatalf("there is nothing to forge in\n%s", written)
+	whole, written := verdictIn(t, dir)
+	for name, c := range map[string]struct {
+		forge func(*spec.Verdict)
+		want  string
+	}{
+		"another verdict": {func(v *spec.Verdict) { v.Verdict = spec.Pass }, "the worst of its checks is INCONCLUSIVE"},
+		"checks taken out": {func(v *spec.Verdict) {
+			v.Checks = v.Checks[2:]
+			v.Verdict, v.Reason = spec.Pass, v.Checks[0].Reason.Text
+		}, "has no result of operator-health, which the plan declares"},
+		"all of them taken out": {func(v *spec.Verdict) {
+			v.Verdict, v.Reason, v.Checks = spec.Pass, v.Inference().Reason, nil
+		}, "has no result of gang-scheduling, which the plan declares"},
+		"called left out": {func(v *spec.Verdict) {
+			v.Checks[0].Reason.Code, v.Checks[1].Reason.Code, v.Verdict = spec.NotAsked, spec.NotAsked, spec.Pass
+		}, "says that operator-health is NOT RUN (not-asked), and the plan NOT RUN (not-built)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forged := *whole
+			forged.Checks = slices.Clone(whole.Checks)
+			c.forge(&forged)
+			data, err := json.Marshal(&forged)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, verdictFile), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, code := runs(t, "report", dir); code != Unmeasured || !strings.Contains(out, c.want) {
+				t.Errorf("code %d, no %q in: %s", code, c.want, out)
+			}
+		})
 	}
-	if err := os.WriteFile(filepath.Join(dir, "verdict.json"), []byte(forged), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, verdictFile), written, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := runs(t, "report", dir); code != Unmeasured || !strings.Contains(out, "the worst of its checks is INCONCLUSIVE") {
-		t.Errorf("code %d: %s", code, out)
+	if out, code := runs(t, "report", dir); code != Passed {
+		t.Errorf("the run's own: code %d: %s", code, out)
 	}
 }
 
@@ -226,6 +258,15 @@ func TestTheClusterPrevailsOverTheSnapshot(t *testing.T) {
 	_, undeclared, _ := strings.Cut(stdout, "the recipe does not ask for")
 	if words := strings.Fields(undeclared); slices.Contains(words, "operator-health,") || slices.Contains(words, "gang-scheduling,") {
 		t.Errorf("a declared check is said not to be:\n%s", stdout)
+	}
+	w.Answer("/apis/resource.k8s.io/v1/namespaces/team-a/resourceclaims", http.StatusOK, `{"apiVersion":"v1","kind":"List","items":[]}`)
+	for _, kind := range []string{"resourcequotas", "limitranges", "pods"} {
+		w.Answer("/api/v1/namespaces/team-a/"+kind, http.StatusOK, `{"apiVersion":"v1","kind":"List","items":[]}`)
+	}
+	w.Answer("/api/v1/namespaces/team-a/serviceaccounts/"+graph.LoadAccount, http.StatusOK, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"aicr-load","namespace":"team-a"}}`)
+	stdout, stderr, code = w.aicr(append(args, "--dry-run", "--namespaced", "team-a")...)
+	if flat := strings.Join(strings.Fields(stdout), " "); code != int(Passed) || !strings.Contains(flat, "performance inference-perf runs the recipe asks for it") {
+		t.Errorf("in one namespace: code %d, %s%s", code, stdout, stderr)
 	}
 	w.Remove("/apis/nvidia.com/v1alpha1/dynamographdeployments")
 	if stdout, stderr, code := w.aicr(args...); code != int(Failed) || !strings.HasPrefix(stdout, "FAIL  inference-perf: ") {

@@ -15,6 +15,7 @@ import (
 
 	"aicr/internal/checks"
 	"aicr/internal/checks/graph"
+	"aicr/internal/judge"
 	"aicr/internal/kube"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
@@ -223,6 +224,7 @@ func (j *validateJob) prepareCluster(ctx context.Context, recipe *recipeFile) er
 	j.cluster, j.offers = j.papers.cluster, j.papers.offers
 	wish := o.on.wish
 	wish.Policy, wish.KAI = recipe.GPUPolicy, j.offers.KAI
+	j.papers.options.Live = j.liveFacts()
 	var refused error
 	if o.on.namespaced != "" {
 		if refused, err = j.chooseSeen(ctx, wish); err != nil {
@@ -232,7 +234,6 @@ func (j *validateJob) prepareCluster(ctx context.Context, recipe *recipeFile) er
 		if j.nodes, err = j.gpus(ctx); err != nil {
 			return err
 		}
-		j.papers.options.Live = j.liveFacts()
 		j.choice, refused = graph.Choose(j.nodes, wish)
 	}
 	choice := j.choice
@@ -240,7 +241,7 @@ func (j *validateJob) prepareCluster(ctx context.Context, recipe *recipeFile) er
 	if err := j.makePlan(ctx, recipe); err != nil {
 		return errors.Join(worded(refused), err)
 	}
-	if !loads(j.plan) && !j.failsOnPaper() { // nothing is deployed: no node and no right is needed for it
+	if !judge.Loads(j.plan) && !j.failsOnPaper() { // nothing is deployed: no node and no right is needed for it
 		return nil
 	}
 	s, err := j.settings(dryRunID, j.representative())
@@ -272,6 +273,9 @@ func (j *validateJob) liveFacts() map[string]bool {
 	live := map[string]bool{spec.FactGraphCRD: j.offers.Graph != "", spec.FactGPUCount: true}
 	if j.offers.DRA != "" { // else it may be served in a version that is not known here
 		live[spec.FactDRAAPI] = true
+	}
+	if j.offers.Queue { // else it may be installed without what is asked for
+		live[checks.InstalledFact("kai-scheduler")] = true
 	}
 	return live
 }
@@ -542,7 +546,7 @@ func (j *validateJob) aiperfImage() string {
 
 // printWaits says what a run on the cluster waits for, and which nodes it does not go to.
 func (j *validateJob) printWaits() error {
-	if !j.options.onCluster() || j.options.format == outputJSON || !loads(j.plan) {
+	if !j.options.onCluster() || j.options.format == outputJSON || !judge.Loads(j.plan) {
 		return nil
 	}
 	t := &layout.Page{Palette: j.app.stdoutPalette()}

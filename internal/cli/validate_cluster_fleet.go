@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -22,7 +24,8 @@ func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
 	a := j.app
 	var sides []*judge.FleetSide
 	var wrong []error
-	if missing := j.missing(); missing != "" {
+	missing := j.missing()
+	if missing != "" {
 		a.say("%s", missing)
 	}
 	queue := slices.Clone(j.choice.Nodes)
@@ -33,6 +36,10 @@ func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
 		sides = append(sides, side)
 		if ctx.Err() != nil {
 			side.Reason = "interrupted before its turn"
+			continue
+		}
+		if missing != "" && j.options.early {
+			side.Verdict, side.Reason = spec.Inconclusive, "ended before its load, since the fleet could not pass"
 			continue
 		}
 		a.say("node %d of %d: %s", i+1, len(queue), node.Node)
@@ -62,10 +69,11 @@ func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
 	}
 	fleet := judge.CompareFleet(sides, j.passedBy()...)
 	judge.ConcludeFleet(j.plan, fleet)
+	_ = os.MkdirAll(dir, 0o777) // what cannot be made cannot be written into
 	if err := writeJSONFile(filepath.Join(dir, fleetFile), fleet); err != nil {
 		wrong = append(wrong, unwritten(err))
 	}
-	return errors.Join(append([]error{j.printFleet(fleet, dir)}, append(wrong, endIn(fleet.Verdict, false, j.options.failOn))...)...)
+	return errors.Join(append([]error{j.printFleet(fleet, dir)}, append(wrong, cmp.Or(endIn(fleet.Verdict, false, j.options.failOn), endOfMissing(fleet.Checks, j.options.failOn)))...)...)
 }
 
 // ofInference is the verdict of inference-perf: what nodes are compared by. Where it was not

@@ -214,3 +214,77 @@ func TestAFleetSaysWhatWasNotValidated(t *testing.T) {
 		t.Errorf("%v %+v", err, f)
 	}
 }
+
+// With --fail-early a fleet that cannot pass ends before anything is made, and a run whose
+// recipe declares what cannot be run does too.
+func TestARunOnAClusterThatCannotPassEndsEarly(t *testing.T) {
+	w := readyWorld(t, "gpu-c") // of h100-eks, gpu-a is not ready
+	stdout, stderr, code := w.validated("--nodes", "all", "--fail-early", "--run", filepath.Join(w.dir, "fleet"), "-o", "json")
+	var f spec.FleetVerdict
+	if err := json.Unmarshal([]byte(stdout), &f); err != nil || code != int(Unmeasured) || f.Verdict != spec.Inconclusive || len(f.Nodes) != 2 {
+		t.Errorf("code %d, %v, %s%s", code, err, stdout, stderr)
+	}
+	for _, n := range f.Nodes {
+		if n.Verdict != spec.Inconclusive || n.Reason != "ended before its load, since the fleet could not pass" {
+			t.Errorf("%s is %s: %s", n.Node, n.Verdict, n.Reason)
+		}
+	}
+	dir := filepath.Join(w.dir, "run")
+	stdout, stderr, code = w.aicr("validate", "--recipe", h100, "--profile", "smoke", "--fail-early", "--run", dir, "-o", "json")
+	var v spec.Verdict
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != int(Failed) || v.Verdict != spec.Fail || len(v.Checks) != 16 { // the operator is gone
+		t.Errorf("code %d, %v, %s%s", code, err, stdout, stderr)
+	}
+	if want := "this run cannot PASS: the recipe declares checks that this run cannot pass: "; !strings.Contains(stderr, want) {
+		t.Errorf("no %q in %s", want, stderr)
+	}
+	if _, written := verdictIn(t, dir); string(written) != stdout {
+		t.Errorf("kept:\n%s\nprinted:\n%s", written, stdout)
+	}
+	if again, code := rejudged(t, dir); string(again) != stdout || code != int(Failed) {
+		t.Errorf("aicr judge: code %d\n%s\nwant\n%s", code, again, stdout)
+	}
+	if all := w.wrote(); len(all) > 0 {
+		t.Errorf("it wrote: %q", all)
+	}
+}
+
+// Where others hold every GPU the run is FAIL at once, with who they are, however the GPUs
+// are handed out and however many nodes are asked for; a recipe can say that it is SKIP.
+func TestGPUsThatOthersHoldFailTheRun(t *testing.T) {
+	shared := writtenRecipe(t, `{kind: RecipeMetadata, apiVersion: aicr.run/v1beta1, metadata: {name: shared}, spec: {base: h100-eks-ubuntu-inference-dynamo,
+  criteria: {service: eks, accelerator: h100, os: ubuntu, intent: inference, platform: dynamo}, validation: {performance: {verdict: {noFreeGPUs: skip}}}}}`)
+	w := readyWorld(t, "gpu-c")
+	for node, gpus := range map[string]string{"gpu-b": "8", "gpu-c": "8"} {
+		w.Add(kubetest.Object{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "train-" + node, "namespace": "team"}, "status": map[string]any{"phase": "Running"},
+			"spec": map[string]any{"nodeName": node, "containers": []any{map[string]any{"name": "a", "resources": map[string]any{"limits": map[string]any{"nvidia.com/gpu": gpus},
+				"requests": map[string]any{"nvidia.com/gpu": gpus}}}}}})
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code Code
+		want spec.State
+	}{
+		"any node":             {nil, Failed, spec.Fail},
+		"one by its name":      {[]string{"--node", "gpu-b"}, Failed, spec.Fail},
+		"two of them":          {[]string{"--nodes", "2"}, Failed, spec.Fail},
+		"all of them":          {[]string{"--nodes", "all"}, Failed, spec.Fail},
+		"a shared cluster":     {[]string{"--recipe", shared}, Passed, spec.Skip},
+		"and all of its nodes": {[]string{"--recipe", shared, "--nodes", "all"}, Passed, spec.Skip},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			stdout, stderr, code := w.validated(append([]string{"--run", dir, "-o", "json"}, c.args...)...)
+			var v spec.Verdict
+			if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != int(c.code) || v.Verdict != c.want || !strings.Contains(v.Reason, "pod team/train-gpu-b (8)") {
+				t.Fatalf("code %d, %v, %s%s", code, err, stdout, stderr)
+			}
+			if again, code := rejudged(t, dir); string(again) != stdout || code != int(c.code) {
+				t.Errorf("aicr judge: code %d\n%s\nwant\n%s", code, again, stdout)
+			}
+		})
+	}
+	if all := w.wrote(); len(all) > 0 {
+		t.Errorf("it wrote: %q", all)
+	}
+}

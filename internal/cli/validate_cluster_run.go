@@ -33,7 +33,7 @@ func (j *validateJob) onCluster(ctx context.Context) error {
 	switch {
 	case len(j.refused) > 0:
 		return errors.Join(j.notBegun(), refusals(j.refused))
-	case !loads(j.plan):
+	case !judge.Loads(j.plan):
 		return j.notBegun()
 	case len(j.choice.Nodes) == 0:
 		_, err := j.nothingFree(ctx, dir, j.options.on.wish.Node, true)

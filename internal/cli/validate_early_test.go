@@ -62,6 +62,25 @@ func TestWhatMakesAPassImpossibleIsSaidBeforeTheLoad(t *testing.T) {
 		"a floor, a number, early": {flags: func(t *testing.T) []string {
 			return []string{"--fail-early", "--recipe", floorRecipe(t), "--workers", "4"}
 		}, said: []string{blind}, unsaid: []string{unknown, alone}, reason: "no source distinguishes"},
+		"declared checks that do not run, early": {workers: 2, flags: func(t *testing.T) []string {
+			return []string{"--fail-early", "--recipe", writtenRecipe(t, strings.ReplaceAll(severalRecipe, "unit: tokens/s/GPU", "unit: tokens/s"))}
+		}, said: []string{"this run cannot PASS: the recipe declares checks that this run cannot pass: operator-health NOT RUN, gang-scheduling NOT RUN: choose what is run with --check NAME"},
+			unsaid: []string{"start:"}, reason: "ended before the load, since it could not pass: the recipe declares checks that this run cannot pass"},
+		"declared checks that are left out": {workers: 2, flags: func(t *testing.T) []string {
+			return []string{"--fail-early", "--check", "inference-perf", "--recipe", writtenRecipe(t, strings.ReplaceAll(severalRecipe, "unit: tokens/s/GPU", "unit: tokens/s"))}
+		}, unsaid: []string{"cannot PASS"}},
+		"a floor for each GPU": {workers: 3, flags: func(t *testing.T) []string {
+			return []string{"--fail-early", "--check", "inference-perf", "--recipe", writtenRecipe(t, severalRecipe)}
+		}, said: []string{"3 workers, by worker ids in the answers"}, unsaid: []string{"cannot PASS"}},
+		"a floor for each GPU, of how many is unknown": {flags: func(t *testing.T) []string {
+			return []string{"--fail-early", "--check", "inference-perf", "--recipe", writtenRecipe(t, severalRecipe)}
+		}, said: []string{unknown, blind}, reason: "the number of workers is unknown: set it with --workers N"},
+		"pages that do not answer": {flags: func(t *testing.T) []string {
+			return []string{"--fail-early", "--recipe", floorRecipe(t), "--worker-metrics", "http://127.0.0.1:1/metrics", "--worker-metrics", "http://127.0.0.1:2/metrics"}
+		}, said: []string{"this run cannot PASS: 2 of 2 workers' metrics pages do not answer"}, reason: "2 of 2 workers' metrics pages do not answer"},
+		"pages of some workers": {flags: func(t *testing.T) []string {
+			return []string{"--fail-early", "--recipe", floorRecipe(t), "--workers", "4", "--worker-metrics", "http://127.0.0.1:1/metrics", "--worker-metrics", "http://127.0.0.1:2/metrics"}
+		}, said: []string{"this run cannot PASS: only 2 of 4 workers have a metrics page"}, reason: "only 2 of 4 workers have a metrics page"},
 		"one worker": {flags: func(t *testing.T) []string {
 			return []string{"--fail-early", "--recipe", floorRecipe(t), "--workers", "1"}
 		}, unsaid: []string{"cannot PASS"}},
@@ -115,6 +134,43 @@ func TestTheNumberOfWorkersThatWasFoundIsThePlans(t *testing.T) {
 		}
 		if code != 0 {
 			t.Errorf("exit code %d\n%s\n%s", code, &run.stderr, &run.stdout)
+		}
+	})
+}
+
+// What a recipe wants of each GPU is scaled to the workers that were found, for whoever
+// judges the record later too.
+func TestWhatIsWantedOfEachGPUFollowsTheWorkersThatWereFound(t *testing.T) {
+	recipe := writtenRecipe(t, `kind: RecipeMetadata
+apiVersion: aicr.run/v1beta1
+metadata: {name: each}
+spec:
+  validation:
+    performance:
+      checks: [inference-perf]
+      constraints:
+        - {name: inference-throughput, value: ">= 100", unit: tokens/s/GPU}
+      verdict:
+        reference: {throughput: 370, gpus: 1, concurrencyPerGPU: 2, inputTokens: 128, outputTokens: 128, dispersion: 0.01, n: 20}
+`)
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		url, _ := network.serveScript(t, truth.Script{Workers: 20, TTFT: 50 * time.Millisecond, ITL: 5 * time.Millisecond})
+		dir := filepath.Join(t.TempDir(), "run")
+		run := startProgram(t, network, shortRun(url, dir, "--recipe", recipe)...)
+		code := <-run.code
+		record, err := spec.ReadRun(os.DirFS(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := record.Plan
+		if p.Reference == nil || p.Reference.Throughput != 20*370 || len(p.Constraints) != 1 || p.Constraints[0].Threshold != 20*100 {
+			t.Errorf("%+v, %+v", p.Reference, p.Constraints)
+		}
+		if code != 0 {
+			t.Errorf("exit code %d\n%s\n%s", code, &run.stderr, &run.stdout)
+		}
+		if product, _ := rejudged(t, dir); !bytes.Equal(product, readFile(t, dir, verdictFile)) {
+			t.Errorf("judged again:\n%s", cmp.Diff(string(readFile(t, dir, verdictFile)), string(product)))
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -22,13 +23,23 @@ func failOnWords() []string {
 
 func failOnFlag(f *pflag.FlagSet, word *string) {
 	f.StringVar(word, "fail-on", failOnInconclusive,
-		"`WORD`: what does not end with 0; fail: FAIL and INVALID; inconclusive: INCONCLUSIVE too; warn: a PASS with notes and a SKIP too; never: nothing that has a verdict")
+		"`WORD`: what does not end with 0; fail: FAIL, INVALID, and a declared check that was NOT RUN and not left out; inconclusive: INCONCLUSIVE too; warn: a PASS with notes and a SKIP too; never: nothing that has a verdict")
 }
 
 // endOf is how a command ends that came to a verdict.
 func endOf(v *spec.Verdict, failOn string) error {
 	noted := slices.ContainsFunc(v.Findings, func(f spec.Finding) bool { return f.Severity == spec.SeverityNote })
-	return endIn(v.Verdict, noted, failOn)
+	return cmp.Or(endIn(v.Verdict, noted, failOn), endOfMissing(v.Checks, failOn))
+}
+
+// endOfMissing is how a command ends where declared checks were not run that the user did
+// not leave out: --fail-on fail lets what was measured and is not decided pass, and this was
+// not measured.
+func endOfMissing(all []spec.CheckVerdict, failOn string) error {
+	if failOn == failOnNever || !slices.ContainsFunc(all, func(c spec.CheckVerdict) bool { return c.Verdict == spec.NotRun && !c.LeftOut() }) {
+		return nil
+	}
+	return Unmeasured
 }
 
 // endIn is how a command ends in a state. A SKIP is no pass, and there was nothing to

@@ -31,3 +31,24 @@ func TestExitCodesOfVerdicts(t *testing.T) {
 		}
 	}
 }
+
+// A declared check that was not run is no exit code 0, unless the user left it out or wants
+// none else.
+func TestExitCodesOfChecksThatWereNotRun(t *testing.T) {
+	check := func(code string) []spec.CheckVerdict {
+		return []spec.CheckVerdict{{Name: "a", Verdict: spec.NotRun, Reason: spec.Reason{Code: code}}, {Name: spec.InferencePerf, Verdict: spec.Pass}}
+	}
+	for code, want := range map[string][4]Code{
+		spec.NotAsked: {0, 0, 0, 0},
+		spec.NotBuilt: {3, 3, 3, 0},
+		spec.FailFast: {3, 3, 3, 0},
+	} {
+		for i, word := range failOnWords() {
+			all := check(code)
+			v := &spec.Verdict{Verdict: spec.WorstOfChecks(all), Checks: all}
+			if got := worst(problems(endOf(v, word), Unmeasured, "")); got != want[i] {
+				t.Errorf("%s with --fail-on %s ends with %d, want %d", code, word, got, want[i])
+			}
+		}
+	}
+}

@@ -124,7 +124,7 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 	section(cmd, "Output", func(f *pflag.FlagSet) {
 		f.StringVar(&o.run, "run", "", "keep the run in the new folder `DIR` (default: aicr-run- and the time, here)")
 		f.BoolVar(&o.dryRun, "dry-run", false, "print the plan, what it costs and where each value came from, and stop")
-		f.BoolVar(&o.early, "fail-early", false, "end before the load, with INCONCLUSIVE and exit code 3, where it is known that no PASS is possible")
+		f.BoolVar(&o.early, "fail-early", false, "end before the load where it is known that no PASS is possible: INCONCLUSIVE, exit code 3, or FAIL where a declared check has failed")
 		f.BoolVar(&o.explain, "explain", false, "with --dry-run or --no-cluster: list the fields too that are known and that nothing is done with")
 		failOnFlag(f, &o.failOn)
 		o.reports.define(f)
@@ -208,7 +208,7 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 	if o.noCluster && papers.snapshot != nil {
 		j.fleet = checks.NodeGPUs(papers.snapshot)
 	}
-	counts := o.url != "" && o.sim == "" || o.noCluster && o.dryRun && papers.snapshot != nil
+	counts := o.dryRun && (o.url != "" && o.sim == "" || o.noCluster && papers.snapshot != nil) // a run finds it out
 	if counts && max(o.point.workers, j.fleet) == 0 && recipe.perGPU() {
 		bad("say it with --workers N", "the recipe wants a figure for each GPU, and how many there are is not known")
 	}

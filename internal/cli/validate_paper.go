@@ -9,6 +9,7 @@ import (
 
 	"aicr/internal/checks"
 	"aicr/internal/checks/graph"
+	"aicr/internal/judge"
 	"aicr/internal/kube"
 	"aicr/internal/report"
 	"aicr/internal/report/layout"
@@ -40,7 +41,8 @@ func (o *validateOptions) readPapers(ctx context.Context, a *app, sound bool) (*
 			wrong = append(wrong, err)
 		}
 	}
-	p := &papers{options: checks.PreflightOptions{Phases: o.phases, Skip: o.skip, SkipPlaces: a.settings.of(skipCheckFlag).Places, Only: o.only, FailFast: o.failFast}}
+	p := &papers{options: checks.PreflightOptions{Phases: o.phases, Skip: o.skip, SkipPlaces: a.settings.of(skipCheckFlag).Places, Only: o.only,
+		OnlyPlaces: a.settings.of("check").Places, FailFast: o.failFast}}
 	for _, phase := range o.phases {
 		also(chosen("phase", phase, append(spec.Phases(), spec.AllPhases)))
 	}
@@ -169,8 +171,19 @@ func unready(all []spec.Held) (wrong []error) {
 // namedChecks are the options whose names are looked up in the recipe. An endpoint is
 // loaded for inference-perf, whether the recipe declares it or not.
 func (o *validateOptions) namedChecks(all checks.PreflightOptions) checks.PreflightOptions {
-	if !o.noCluster && !o.onCluster() {
-		all.Only = slices.DeleteFunc(slices.Clone(all.Only), func(name string) bool { return name == spec.InferencePerf })
+	if o.noCluster || o.onCluster() {
+		return all
+	}
+	only, places := all.Only, all.OnlyPlaces
+	all.Only, all.OnlyPlaces = nil, nil
+	for i, name := range only {
+		if name == spec.InferencePerf {
+			continue
+		}
+		all.Only = append(all.Only, name)
+		if i < len(places) {
+			all.OnlyPlaces = append(all.OnlyPlaces, places[i])
+		}
 	}
 	return all
 }
@@ -303,7 +316,7 @@ func (p *papers) complete(plan *spec.Plan, o *validateOptions, by *planner) {
 			onlyPlanned(plan.Checks)
 		}
 		by.noteKnobs()
-		if !loads(plan) {
+		if !judge.Loads(plan) {
 			plan.Half, plan.Cost = nil, spec.Cost{}
 			return
 		}

@@ -148,9 +148,9 @@ func (r *recipeFile) reference(p spec.OperatingPoint) (*spec.ReferenceFigure, st
 			ref.ConcurrencyPerGPU, ref.InputTokens, ref.OutputTokens, perGPU, p.InputTokens, p.OutputTokens)
 	}
 	f := &spec.ReferenceFigure{Throughput: ref.Throughput, Dispersion: ref.Dispersion, N: ref.N, From: r.path}
-	if p.Workers != ref.GPUs {
-		f.Throughput *= float64(p.Workers) / float64(ref.GPUs)
-		f.From = fmt.Sprintf("%s, of %d GPUs, scaled to %d", r.path, ref.GPUs, p.Workers)
+	if gpus := max(1, p.Workers); gpus != ref.GPUs { // there is one at least, where the number is unknown
+		f.Throughput *= float64(gpus) / float64(ref.GPUs)
+		f.From = fmt.Sprintf("%s, of %d GPUs, scaled to %d", r.path, ref.GPUs, gpus)
 	}
 	return f, ""
 }

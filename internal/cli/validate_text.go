@@ -37,7 +37,7 @@ func (a *app) printPlan(p *spec.Plan, format string, explain bool) error {
 // value came from.
 func planText(p *spec.Plan, paint layout.Palette) []byte {
 	t := &layout.Page{Palette: paint}
-	if loads(p) {
+	if judge.Loads(p) {
 		tellLoad(t, p)
 	} else {
 		t.Line(0, paint.Bold("PLAN")+"  ", "no check runs, and nothing is loaded; "+strings.TrimSuffix(untouched(p), " or loaded"))
@@ -53,11 +53,6 @@ func planText(p *spec.Plan, paint layout.Palette) []byte {
 	t.Title("Inputs")
 	t.Table(make([]layout.Column, 3), inputRows(p.Inputs))
 	return t.Bytes()
-}
-
-// loads says whether a plan comes to any load at all.
-func loads(p *spec.Plan) bool {
-	return len(p.Checks) == 0 || slices.ContainsFunc(p.Checks, func(c spec.PlannedCheck) bool { return c.Name == spec.InferencePerf && c.Runs })
 }
 
 func tellLoad(t *layout.Page, p *spec.Plan) {
@@ -76,7 +71,9 @@ func tellLoad(t *layout.Page, p *spec.Plan) {
 	}
 	row("judged by", judgedBy(p))
 	for _, h := range judge.CannotPass(p, judge.Known{}) {
-		row("mind", "this run cannot PASS: "+h.Words())
+		if h.Code != judge.ChecksNotPassed { // the table of checks says it
+			row("mind", "this run cannot PASS: "+h.Words())
+		}
 	}
 	row("takes", fmt.Sprintf("%s, %s, %s GPU-minutes when it is healthy", layout.Plural(p.Cost.ExpectedEpisodes, "episode"),
 		wholeTime(p.Cost.ExpectedS), layout.Number(p.Cost.ExpectedGPUMinutes)))
@@ -212,21 +209,9 @@ func tellChecks(t *layout.Page, p *spec.Plan) {
 	if len(unasked) > 0 && len(p.Creates) > 0 { // of an endpoint they say nothing
 		t.Line(2, "", "the recipe does not ask for "+strings.Join(unasked, ", "))
 	}
-	if best := bestEnd(p); best != nil {
+	if best := judge.BestEnd(p); best != nil {
 		t.Line(2, "", fmt.Sprintf("a run of this plan is %s at best, by the checks above; %s", best.Verdict, report.ChooseChecks))
 	}
-}
-
-// bestEnd is what a run of the plan comes to where inference-perf passes; nil: a PASS.
-func bestEnd(p *spec.Plan) *spec.Verdict {
-	own := &spec.Verdict{Verdict: spec.Pass}
-	if !loads(p) {
-		own = nil
-	}
-	if v := judge.Conclude(p, own, 0); v != nil && v.Verdict != spec.Pass {
-		return v
-	}
-	return nil
 }
 
 func wholeTime(s float64) string {

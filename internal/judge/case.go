@@ -24,11 +24,7 @@ type Case struct {
 
 // NewCase has heard nothing.
 func NewCase(p *spec.Plan) *Case {
-	c := &Case{plan: p, past: past{workers: map[string]float64{}}}
-	if p.Reference != nil {
-		c.past.fleet = p.Reference.Throughput
-	}
-	return c
+	return &Case{plan: p, past: past{workers: map[string]float64{}}}
 }
 
 // Hear takes what happened besides load.
@@ -41,6 +37,9 @@ func (c *Case) Add(r *spec.EpisodeRecord) {
 		c.half = digestOf(c.plan, r, &past{})
 		c.latest = c.half
 		return
+	}
+	if ref := c.plan.Reference; ref != nil { // of the plan as it is now: the number of workers may have been found since
+		c.past.fleet = max(c.past.fleet, ref.Throughput)
 	}
 	d := digestOf(c.plan, r, &c.past)
 	c.latest = d
@@ -92,7 +91,7 @@ func LedgerOf(v *spec.Verdict) string {
 // recipe declares. It is decided when Next is nil; otherwise the verdict is that of a run
 // that ends here: never PASS.
 func (c *Case) Verdict() (*spec.Verdict, *Next) {
-	if !c.loads() {
+	if !Loads(c.plan) {
 		return Conclude(c.plan, nil, 0), nil
 	}
 	v, next := c.inference()
@@ -103,9 +102,9 @@ func (c *Case) Verdict() (*spec.Verdict, *Next) {
 	return Conclude(c.plan, v, last), next
 }
 
-// loads says whether the plan has inference-perf run: without checks it is all that there is.
-func (c *Case) loads() bool {
-	return len(c.plan.Checks) == 0 || slices.ContainsFunc(c.plan.Checks, func(k spec.PlannedCheck) bool { return k.Name == spec.InferencePerf && k.Runs })
+// Loads says whether a plan has inference-perf run: without checks it is all that there is.
+func Loads(p *spec.Plan) bool {
+	return len(p.Checks) == 0 || slices.ContainsFunc(p.Checks, func(k spec.PlannedCheck) bool { return k.Name == spec.InferencePerf && k.Runs })
 }
 
 // inference is the verdict of inference-perf.
@@ -256,7 +255,7 @@ func (ev *Evidence) heldBack() string {
 	case ev.gap():
 		return "too much of the workers' telemetry is missing, or is not what the client saw"
 	case ev.pages() > 0:
-		return fmt.Sprintf("only %d of %d workers have a metrics page, and the server does not name who serves", ev.pages(), ev.plan.Point.Workers)
+		return Hindrance{PagesOfSomeWorkers, []string{fmt.Sprint(ev.pages()), fmt.Sprint(ev.plan.Point.Workers)}}.Text()
 	case ev.hung() != "":
 		return ev.hung()
 	case ev.errorExpected().State == spec.Inconclusive:
@@ -266,13 +265,13 @@ func (ev *Evidence) heldBack() string {
 	case ev.unsureLoss() != "":
 		return ev.unsureLoss()
 	case ev.plan.Point.Workers == 0:
-		return Hindrance{WorkersUnknown}.Words()
+		return Hindrance{Code: WorkersUnknown}.Words()
 	case !ev.toldApart():
-		return Hindrance{WorkersNotDistinguished}.Words()
+		return Hindrance{Code: WorkersNotDistinguished}.Words()
 	case !ev.compared():
 		return "the workers could not be compared: their tokens are not told for all of them, or no episode had enough time without a stall"
 	case ev.plan.Reference == nil && ev.floor == nil:
-		return Hindrance{NothingToCompareWith}.Words()
+		return Hindrance{Code: NothingToCompareWith}.Words()
 	}
 	return ""
 }
@@ -420,6 +419,9 @@ func (ev *Evidence) integrity() spec.Ledger {
 	case !ev.toldApart():
 		l.State = spec.Inconclusive
 		parts = append(parts, "workers: not told apart")
+	case len(d.workers) > 0 && d.servedUnseen():
+		l.State = spec.Inconclusive
+		parts = append(parts, "workers: none was observed")
 	case serving == 0 && ev.plan.Point.Workers == 1:
 		parts = append(parts, "workers: one, as the plan says")
 	case ev.plan.Point.Workers > 0:
@@ -569,7 +571,7 @@ func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
 	case ev.start.interrupted:
 		return fmt.Sprintf("interrupted after %s: %s", counted(float64(len(ev.episodes)), "episode"), ev.wanted())
 	case !ev.loaded() && len(ev.start.cannotPass) > 0:
-		return "ended before the load, since it could not pass: " + wordsOf(ev.start.cannotPass)
+		return "ended before the load, since it could not pass: " + strings.Join(ev.start.cannotPass, "; ")
 	case !ev.loaded():
 		return "nothing was loaded"
 	case next != nil:

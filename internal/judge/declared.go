@@ -111,7 +111,7 @@ func sumUpChecks(all []spec.CheckVerdict) (spec.State, string) {
 			}
 			missing[c.Reason.Text] = append(missing[c.Reason.Text], c.Name)
 		case spec.WorstOfChecks(all[i:i+1]) != worst:
-			if loaded {
+			if loaded && c.Reason.Text != "" {
 				beside = fmt.Sprintf("%s is %s: %s", c.Name, c.Verdict, c.Reason.Text)
 			}
 		case loaded:

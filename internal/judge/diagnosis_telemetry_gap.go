@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"aicr/internal/spec"
 )
@@ -27,7 +28,11 @@ func telemetryGap(ev *Evidence) []spec.Finding {
 			Evidence: []string{fmt.Sprintf("%s of %s samples did not come; %s are allowed", grouped(float64(lost)), grouped(float64(asked)), percent(ev.th.TelemetryLost))}, Advice: advice})
 	}
 	for _, w := range ev.deadPages() {
-		off = append(off, fmt.Sprintf("nobody answers at the page of worker %s, and the client saw %d of %d workers serve", w, ev.plan.Point.Workers, ev.plan.Point.Workers))
+		seen := fmt.Sprintf("the client saw %d of %d workers serve", ev.plan.Point.Workers, ev.plan.Point.Workers)
+		if !slices.ContainsFunc(ev.episodes, func(d *digest) bool { return d.named }) {
+			seen = "the fleet served"
+		}
+		off = append(off, fmt.Sprintf("nobody answers at the page of worker %s, and %s", w, seen))
 	}
 	if unjoined {
 		off = append(off, "the client and the metrics pages name the workers differently, so that they cannot be joined")
@@ -51,12 +56,18 @@ func (d *digest) allSeen(want int) bool {
 	return want > 0 && n >= want
 }
 
+// servedUnseen says whether the fleet served although nobody answered at the page of any
+// worker, and answers do not name who serves: then the pages are not those of the workers.
+func (d *digest) servedUnseen() bool {
+	return !d.named && d.gross > 0 && !slices.ContainsFunc(d.workers, func(w *workerDigest) bool { return w.absent != neverThere })
+}
+
 // deadPages are the pages at which nobody answers although every worker serves.
 func (ev *Evidence) deadPages() []string {
 	var all []string
 	for _, d := range ev.episodes {
 		for _, w := range d.workers {
-			if w.absent == neverThere && d.allSeen(ev.plan.Point.Workers) {
+			if w.absent == neverThere && (d.allSeen(ev.plan.Point.Workers) || d.servedUnseen()) {
 				all = append(all, w.name)
 			}
 		}

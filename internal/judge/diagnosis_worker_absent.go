@@ -57,8 +57,8 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 	for _, d := range ev.looked() {
 		for _, w := range d.workers {
 			switch {
-			case w.absent == neverThere && d.allSeen(ev.plan.Point.Workers):
-				// The client saw as many serve as there should be: it is the page that is wrong.
+			case w.absent == neverThere && (d.allSeen(ev.plan.Point.Workers) || d.servedUnseen()):
+				// As many served as there should be, or somebody did: it is the page that is wrong.
 			case w.absent == neverThere:
 				say(w.name, "%s: nobody answers in the place of worker %s", d.title(), w.name)
 			case w.absent == left:

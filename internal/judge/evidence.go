@@ -47,7 +47,7 @@ type start struct {
 	answers            []spec.Event     // of workers
 	notServed          *spec.Event
 	pods               []spec.Event
-	cannotPass         []Hindrance  // for which the run ended before any load
+	cannotPass         []string     // why, where the run ended before any load
 	unseen             *spec.Event  // it could not be found out whether pods that serve have ended
 	requests           []spec.Event // those outside the episodes, of which some failed
 	nodes              []spec.Event // what befell the node
@@ -95,7 +95,7 @@ func startOf(events []spec.Event) start {
 		case spec.EventLog:
 			s.logs = append(s.logs, *e)
 		case spec.EventCannotPass:
-			s.cannotPass = append(s.cannotPass, Hindrance{e.Reason})
+			s.cannotPass = append(s.cannotPass, cmp.Or(e.Text, Hindrance{Code: e.Reason}.Words()))
 		case spec.EventInterrupt:
 			s.interrupted = true
 			switch e.Reason {

@@ -21,6 +21,11 @@ func severalChecks(v *spec.Verdict) []spec.CheckVerdict {
 	return v.Checks
 }
 
+// missesChecks says whether declared checks were not run that the user did not leave out.
+func missesChecks(v *spec.Verdict) bool {
+	return slices.ContainsFunc(v.Checks, func(c spec.CheckVerdict) bool { return c.Verdict == spec.NotRun && !c.LeftOut() })
+}
+
 // ChecksText is a table of the results of declared checks. Those that the user left out
 // share a line.
 func ChecksText(all []spec.CheckVerdict, paint layout.Palette) []byte {

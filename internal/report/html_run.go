@@ -335,6 +335,10 @@ func (h *htmlRun) firstAdvice(severity string) {
 		}
 		return
 	}
+	if own := h.Verdict.Inference(); own != nil && own.Verdict == spec.Pass && missesChecks(h.Verdict) {
+		h.Do, h.DoStop = pieces(strings.ToUpper(ChooseChecks[:1])+ChooseChecks[1:]), "."
+		return
+	}
 	decided := slices.IndexFunc(h.Verdict.Findings, func(f spec.Finding) bool { return f.Severity == severity && len(f.Advice) > 0 })
 	if decided < 0 {
 		decided = slices.IndexFunc(h.Verdict.Findings, func(f spec.Finding) bool { return len(f.Advice) > 0 })

@@ -125,5 +125,5 @@ func (r CheckReason) onPaperText(arg func(int) string) string {
 func checkReasonCodes() []string {
 	return []string{NotAsked, NotBuilt, FailFast, CheckDeclared, CheckOnCluster, CheckOfTarget, CheckUndeclared, CheckOnPaper, CheckClusterUnmet,
 		CheckMisnamed, NothingToHold, InputMissing, ComponentUnwanted, AbsentUnwanted, AbsentWanted, PresenceUnknown, ConstraintMet,
-		ConstraintPartly, ConstraintNotMet, ConstraintUnknown, ConstraintAbsent, VersionSkew, ClusterGuard, InferenceNotLoaded}
+		ConstraintPartly, ConstraintNotMet, ConstraintUnknown, ConstraintAbsent, VersionSkew, ClusterGuard, TakenByRuns, InferenceNotLoaded}
 }

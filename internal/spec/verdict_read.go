@@ -46,6 +46,7 @@ func (r *RecordedRun) Verdict() (*Verdict, error) {
 		d.word(join(element("findings", i), "severity"), f.Severity, []string{SeverityFail, SeverityInvalid, SeverityNote})
 	}
 	if len(d.mistakes) == 0 {
+		d.holdDeclared(v.Checks, r.Plan)
 		d.holdVerdict(v, r.numbers)
 	}
 	return v, d.in(name)
@@ -104,6 +105,30 @@ func (d *document) holdVerdict(v *Verdict, episodes []int) {
 
 // changed is the hint to a verdict that contradicts itself.
 const changed = "it was changed after it was written: aicr judge says what the record means"
+
+// holdDeclared holds the results of the checks against the plan, which declares them and
+// has decided those that do not run. A record of a program that knew inference-perf alone
+// may have no results, where nothing else was declared.
+func (d *document) holdDeclared(all []CheckVerdict, p *Plan) {
+	for i := range p.Checks {
+		planned := &p.Checks[i]
+		if !planned.IsDeclared() || len(all) == 0 && planned.Runs && planned.Name == InferencePerf {
+			continue
+		}
+		at := slices.IndexFunc(all, func(c CheckVerdict) bool { return c.Name == planned.Name && c.Phase == planned.Phase })
+		if at < 0 {
+			d.wrong("checks", fmt.Sprintf("has no result of %s, which the plan declares", planned.Name), changedOrOld)
+			continue
+		}
+		c, path := &all[at], element("checks", at)
+		if !planned.Runs && planned.Verdict != "" && (c.Verdict != planned.Verdict || c.Reason.Code != planned.Reason.Code) {
+			d.wrong(path, fmt.Sprintf("says that %s is %s (%s), and the plan %s (%s)",
+				c.Name, c.Verdict, c.Reason.Code, planned.Verdict, planned.Reason.Code), changed)
+		}
+	}
+}
+
+const changedOrOld = "an older aicr wrote it, or it was changed after it was written: aicr judge says what the record means"
 
 // holdChecks holds the verdict on several checks against these, and gives that of
 // inference-perf, which stands at the top too.

@@ -50,7 +50,7 @@ func TestAVerdictIsHeldAgainstItsRecord(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &RecordedRun{files: fstest.MapFS{"verdict.json": {Data: text}}, numbers: []int{0, 1, 2}}
+			r := &RecordedRun{Plan: &Plan{}, files: fstest.MapFS{"verdict.json": {Data: text}}, numbers: []int{0, 1, 2}}
 			switch _, err := r.Verdict(); {
 			case test.want == "" && err != nil:
 				t.Error(err)

@@ -130,6 +130,8 @@ func Choose(nodes []kube.GPUNode, w Wish) (*Choice, error) {
 		return nil, &ChoiceError{Text: "no node of this cluster has GPUs", Hint: lookAtNodes}
 	case len(c.Nodes) == 0 && len(c.Full()) == 0:
 		return nil, unusable(c.Rejected, w.Node)
+	case len(c.Nodes) == 0: // however many are asked for: who holds the GPUs is told
+		return c, nil
 	case w.Nodes > len(c.Nodes) && w.Nodes > 1:
 		return nil, tooFew(c, w.Nodes)
 	}
@@ -213,6 +215,8 @@ func offersNone(n *kube.GPUNode) string {
 // cannot be. Both stacks may offer the same GPUs: then both ledgers count.
 func handedOut(n *kube.GPUNode, w *Wish) (by string, gpus int, odd string) {
 	policy, claims := w.Policy, len(n.Devices)
+	scalar := heldOf(n.PluginHeld)
+	full := scalar+heldOf(n.ClaimHeld) >= claims // which is told before that the two ledgers are mixed
 	gpus = max(n.Plugin, claims)
 	switch {
 	case policy == spec.PolicyDRAExtended:
@@ -229,7 +233,7 @@ func handedOut(n *kube.GPUNode, w *Wish) (by string, gpus int, odd string) {
 		return "", gpus, "the recipe has GPUs handed out by the device plugin, and KAI sends nobody who asks it to a node whose GPUs DRA offers too"
 	case policy == spec.PolicyDevicePlugin:
 		return ByDevicePlugin, n.Plugin, ""
-	case claims > 0 && heldOf(n.PluginHeld) > 0:
+	case claims > 0 && scalar > 0 && !full:
 		return "", gpus, fmt.Sprintf("its GPUs are claimed through DRA, and %s got some by the device plugin: the two do not see each other", holderText(n.PluginHeld[0]))
 	case claims > 0:
 		return ByClaim, claims, ""
