@@ -31,7 +31,7 @@ func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
 	queue := slices.Clone(j.choice.Nodes)
 	for i := 0; i < len(queue); i++ { // which grows where a node was taken meanwhile
 		node := queue[i]
-		side := &judge.FleetSide{Node: node.Node, GPU: node.Product, Workers: node.Workers, Reason: "it could not be validated"}
+		side := &judge.FleetSide{Node: node.Node, GPU: node.Product, Workers: node.Workers, GPUs: node.GPUs, Reason: "it could not be validated"}
 		side.Verdict = spec.NotJudged
 		sides = append(sides, side)
 		if ctx.Err() != nil {
@@ -102,7 +102,7 @@ func (j *validateJob) nodeOf(ctx context.Context, dir string, side *judge.FleetS
 		return one.nothingFree(ctx, dir, side.Node, false)
 	}
 	node := one.choice.Nodes[0]
-	side.Workers = node.Workers
+	side.Workers, side.GPUs = node.Workers, node.GPUs
 	s, taken, err := one.reserve(ctx, node)
 	if err != nil {
 		return nil, err

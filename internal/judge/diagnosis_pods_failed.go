@@ -51,6 +51,10 @@ func podCauses() []podCause {
 			[]string{"the refusal names its policy, quota or limit range: it is to be changed there, or the namespace exempted"}},
 		{[]string{"GraphRefused"}, "the cluster refuses what the run makes",
 			[]string{"the refusal names the webhook, the policy or the quota it comes from"}},
+		{[]string{"GraphIgnored"}, "Dynamo's operator does not look at the graph",
+			[]string{"is the operator running? `kubectl get pods -A` and its log; one that is restricted to a namespace looks at no other"}},
+		{[]string{"GroveFailed"}, "Grove cannot make the pods of the graph",
+			[]string{"`kubectl get podcliquesets,podcliques -A -o yaml` has their last errors", "look at the log of Grove's operator"}},
 		{[]string{"GraphFailed"}, "Dynamo's operator cannot make the graph",
 			[]string{"`kubectl get dynamographdeployment -A -o yaml` has its conditions", "look at the log of Dynamo's operator"}},
 	}
@@ -63,23 +67,31 @@ const inDiagnostics = "diagnostics/ of the run has its pods, events and logs; wi
 // what was to be measured.
 const loadPods = "aicr-load-"
 
+// fetchJob begins the name of the Job that fetches the model. It is this program's: that the
+// cluster refuses its pod is no fault of what was to be measured either. That it fails is: what
+// serves needs the model.
+const fetchJob = "aicr-model-cache-populate"
+
 // podsFailed finds pods that could not start, where nothing was served for it.
 func podsFailed(ev *Evidence) []spec.Finding {
 	if ev.start.notServed == nil {
 		return nil
 	}
-	var own, loading []spec.Event
+	var own, loading, fetching []spec.Event
 	for _, e := range ev.start.pods {
 		stale := e.Reason == "FailedPrepareDynamicResources" && strings.Contains(e.Text, "empty device edits")
 		switch {
 		case stale || !slices.ContainsFunc(podCauses(), func(c podCause) bool { return slices.Contains(c.reasons, e.Reason) }):
 		case strings.Contains(e.Source, loadPods):
 			loading = append(loading, e)
+		case e.Reason == "PodRefused" && strings.Contains(e.Source, fetchJob):
+			fetching = append(fetching, e)
 		default:
 			own = append(own, e)
 		}
 	}
 	found := podFinding(own, ev.start.logs, spec.SeverityFail, "")
+	found = append(found, podFinding(fetching, nil, spec.SeverityInvalid, "the model could not be fetched: ")...)
 	return append(found, podFinding(loading, nil, spec.SeverityInvalid, "the load could not begin: ")...)
 }
 

@@ -17,6 +17,7 @@ type FleetSide struct {
 	Reason  string
 	GPU     string // the product, where it is known
 	Workers int
+	GPUs    int // of the node; 0: unknown
 }
 
 // What a node may differ from its peers by. Of throughput these are the ratios that
@@ -71,6 +72,9 @@ func CompareFleet(nodes []*FleetSide, passed ...spec.PassedBy) *spec.FleetVerdic
 	for i, n := range nodes {
 		if len(nodes) > 1 && !slices.ContainsFunc(slices.Delete(slices.Clone(nodes), i, i+1), n.like) {
 			f.Notes = append(f.Notes, fmt.Sprintf("%s is compared with none: no other has its GPUs (%s)", n.Node, cmp.Or(n.GPU, "which, nobody says")))
+		}
+		if n.GPUs > n.Workers {
+			f.Notes = append(f.Notes, fmt.Sprintf("%s: %d of its %d GPUs were validated, others hold the rest", n.Node, n.Workers, n.GPUs))
 		}
 		if n.Episodes < 2 {
 			f.Notes = append(f.Notes, fmt.Sprintf("of %s %s counted, which has no spread to tell anything by", n.Node, counted(float64(n.Episodes), "episode")))

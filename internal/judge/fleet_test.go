@@ -121,6 +121,16 @@ func TestTheWorstNodeDecides(t *testing.T) {
 	}
 }
 
+// Of a node on which others hold GPUs it is said how many were validated.
+func TestAFleetTellsHowManyGPUsOfANodeWereValidated(t *testing.T) {
+	part, whole := nodeWith("a", 0, 1000, 1010), nodeWith("b", 0, 1000, 1010)
+	part.GPUs, whole.GPUs = 16, 8
+	notes := CompareFleet([]*FleetSide{part, whole}).Notes
+	if want := "a: 8 of its 16 GPUs were validated, others hold the rest"; len(notes) != 1 || notes[0] != want {
+		t.Errorf("%q, want %q", notes, want)
+	}
+}
+
 // A fleet of which a node was not looked at has not passed, unless the node was left out on
 // purpose; what has failed stays failed.
 func TestAFleetOfWhichANodeWasNotValidatedHasNotPassed(t *testing.T) {

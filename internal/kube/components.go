@@ -218,12 +218,17 @@ func (c *Cluster) readPolicies(ctx context.Context, each time.Duration, r *readi
 }
 
 // IsDynamoOperator says that a Deployment is Dynamo's operator, by what it is known by.
-func IsDynamoOperator(d Object) bool {
+func IsDynamoOperator(d Object) bool { return dynamoOperator.isDeployment(d) }
+
+// IsGroveOperator says the same of Grove's.
+func IsGroveOperator(d Object) bool { return grove.isDeployment(d) }
+
+func (c component) isDeployment(d Object) bool {
 	meta := metav1.ObjectMeta{Name: d.Name(), Labels: d.Labels()}
 	var pod corev1.PodSpec
-	for _, c := range d.List("spec", "template", "spec", "containers") {
-		pod.Containers = append(pod.Containers, corev1.Container{Image: c.Text("image")})
+	for _, one := range d.List("spec", "template", "spec", "containers") {
+		pod.Containers = append(pod.Containers, corev1.Container{Image: one.Text("image")})
 	}
-	_, is := dynamoOperator.is(meta, pod)
+	_, is := c.is(meta, pod)
 	return is
 }

@@ -193,11 +193,24 @@ func (c *Cluster) shown(text string) string {
 	text = inQuery.ReplaceAllString(text, "")
 	text = bearer.ReplaceAllString(text, "$1 ***")
 	text = strings.Join(strings.Fields(text), " ")
-	const longest = 300
-	if r := []rune(text); len(r) > longest {
-		text = string(r[:longest]) + "…"
+	return upTo(text, longest)
+}
+
+// longest is how much of an error is shown: the text of a policy that refuses an object comes
+// last in it, and is read to its end.
+const longest = 2000
+
+// upTo cuts a text at its end, at a word.
+func upTo(text string, most int) string {
+	r := []rune(text)
+	if len(r) <= most {
+		return text
 	}
-	return text
+	head := string(r[:most])
+	if at := strings.LastIndexByte(head, ' '); at > len(head)/2 {
+		head = head[:at]
+	}
+	return head + "…"
 }
 
 type shownError struct {

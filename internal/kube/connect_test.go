@@ -103,7 +103,9 @@ func TestNothingSecretIsShown(t *testing.T) {
 		"sent Authorization: Bearer eyJhbGciOi.J9-x_y": "sent Authorization: Bearer ***",
 		"two\nlines": "two lines",
 		"nodes is forbidden: User \"a\" cannot list resource \"nodes\"": "nodes is forbidden: User \"a\" cannot list resource \"nodes\"",
-		strings.Repeat("x", 400): strings.Repeat("x", 300) + "…",
+		strings.Repeat("x", longest+100):                                strings.Repeat("x", longest) + "…",
+		strings.Repeat("one policy more ", 150):                         strings.Repeat("one policy more ", 124) + "one policy more…",
+		strings.Repeat("a policy ", 100):                                strings.TrimSpace(strings.Repeat("a policy ", 100)),
 	} {
 		if got := c.shown(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)

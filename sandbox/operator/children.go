@@ -30,6 +30,11 @@ const (
 	labelMetrics   = "nvidia.com/metrics-enabled"
 	labelHash      = "nvidia.com/dynamo-worker-hash"
 
+	labelSubType = "nvidia.com/dynamo-sub-component-type"
+
+	annotationOrigin = "nvidia.com/dynamo-operator-origin-version"
+	annotationHash   = "nvidia.com/current-worker-hash-v2"
+
 	labelDiscovery  = "nvidia.com/dynamo-discovery-backend"
 	labelDiscovered = "nvidia.com/dynamo-discovery-enabled"
 
@@ -51,8 +56,12 @@ const (
 	pickerConfigPath = "/etc/epp"
 )
 
-// children are the objects that a graph is made into, in the order in which they are.
+// children are the objects that a graph is made into, in the order in which they are. What
+// Grove makes of them is not here.
 func (g *graph) children() ([]*unstructured.Unstructured, error) {
+	if g.grove {
+		return g.ofGraph()
+	}
 	var all []*unstructured.Unstructured
 	for i := range g.components {
 		some, err := g.poolOf(&g.components[i])
@@ -79,7 +88,7 @@ func (g *graph) poolOf(c *component) ([]*unstructured.Unstructured, error) {
 
 // childrenOf are the objects that a component is made of.
 func (g *graph) childrenOf(c *component) ([]*unstructured.Unstructured, error) {
-	return g.owned(map[string]metav1.Object{"v1 Service": g.service(c), "apps/v1 Deployment": g.deployment(c)}, "v1 Service", "apps/v1 Deployment")
+	return g.owned(map[string]metav1.Object{"v1 Service": g.service(c), "apps/v1 Deployment": g.deployment(c)}, "apps/v1 Deployment", "v1 Service")
 }
 
 // owned are objects of the graph, in an order.
@@ -118,6 +127,9 @@ func (g *graph) labels(c *component) map[string]string {
 	}
 	if hash := g.workerHash(c); hash != "" {
 		all[labelHash] = hash
+	}
+	if c.subKind != "" {
+		all[labelSubType] = c.subKind
 	}
 	return all
 }
@@ -167,13 +179,14 @@ func (g *graph) deployment(c *component) *appsv1.Deployment {
 		grace = pickerGrace
 	}
 	pod.Spec.TerminationGracePeriodSeconds = cmp.Or(pod.Spec.TerminationGracePeriodSeconds, &grace)
+	pod.Spec.ServiceAccountName = cmp.Or(pod.Spec.ServiceAccountName, g.account(c))
 	pod.Spec.SecurityContext = cmp.Or(pod.Spec.SecurityContext, &corev1.PodSecurityContext{FSGroup: new(int64(volumeGroup))})
 	if i := slices.IndexFunc(pod.Spec.Containers, func(one corev1.Container) bool { return one.Name == mainContainer }); i >= 0 {
 		g.dress(c, &pod.Spec, &pod.Spec.Containers[i])
 	}
 	if i := slices.IndexFunc(pod.Spec.Containers, func(one corev1.Container) bool { return one.Name == c.sidecar }); i >= 0 && c.sidecar != "" {
 		g.dressFrontend(&pod.Spec.Containers[i])
-		pod.Spec.Containers[i].Env = environment(pod.Spec.Containers[i].Env, g.env, g.identity(c), g.frontendEnv())
+		pod.Spec.Containers[i].Env = inOrder(environment(pod.Spec.Containers[i].Env, g.env, g.identity(c), g.frontendEnv()))
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: g.workload(c), Labels: g.ownLabels(c)}}
 	d.Spec = appsv1.DeploymentSpec{
@@ -209,7 +222,7 @@ func (g *graph) dress(c *component, pod *corev1.PodSpec, main *corev1.Container)
 			own = append(own, corev1.EnvVar{Name: "DYN_NAMESPACE_WORKER_SUFFIX", Value: hash})
 		}
 	}
-	main.Env = environment(main.Env, g.env, g.identity(c), own)
+	main.Env = inOrder(environment(main.Env, g.env, g.identity(c), own))
 	if c.noShared || slices.ContainsFunc(main.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/dev/shm" }) {
 		return
 	}
@@ -227,7 +240,8 @@ func (g *graph) dressPicker(pod *corev1.PodSpec, main *corev1.Container) {
 	slices.SortFunc(main.Ports, func(a, b corev1.ContainerPort) int { return cmp.Compare(a.ContainerPort, b.ContainerPort) })
 	main.ReadinessProbe = cmp.Or(main.ReadinessProbe, &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("grpc")}}, PeriodSeconds: 1, TimeoutSeconds: 5, FailureThreshold: 3})
 	if len(main.Args) == 0 {
-		main.Args = []string{"-pool-name", g.name + "-pool", "-pool-namespace", g.namespace, "-grpc-port", "9002", "-grpc-health-port", "9003", "-config-file", pickerConfigPath + "/" + pickerConfigKey}
+		main.Args = []string{"-pool-name", g.name + "-pool", "-pool-namespace", g.namespace, "-pool-group", "inference.networking.k8s.io", "-v", "4", "--zap-encoder", "json",
+			"-grpc-port", "9002", "-grpc-health-port", "9003", "-config-file", pickerConfigPath + "/" + pickerConfigKey}
 	}
 	main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: pickerConfigName, MountPath: pickerConfigPath, ReadOnly: true})
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: pickerConfigName, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
@@ -307,14 +321,24 @@ func environment(lists ...[]corev1.EnvVar) []corev1.EnvVar {
 	return all
 }
 
+// inOrder are variables by their names, as the operator writes them.
+func inOrder(all []corev1.EnvVar) []corev1.EnvVar {
+	slices.SortStableFunc(all, func(a, b corev1.EnvVar) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
 // queue is the queue of KAI that the pods are in.
 func (g *graph) queue() string { return cmp.Or(g.annotations[annotationQueue], defaultQueue) }
 
 // pickerConfig is what the endpoint picker reads.
 func (g *graph) pickerConfig(c *component) *corev1.ConfigMap {
+	config := map[string]any{"apiVersion": "inference.networking.x-k8s.io/v1alpha1", "kind": "EndpointPickerConfig"}
+	if own, ok := c.picker["config"].(map[string]any); ok {
+		maps.Copy(config, own)
+	}
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: g.name + "-" + pickerConfigName, Labels: g.labels(c)},
-		Data:       map[string]string{pickerConfigKey: asYAML(c.picker["config"])},
+		Data:       map[string]string{pickerConfigKey: asYAML(config)},
 	}
 }
 

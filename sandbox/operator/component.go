@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -65,14 +66,18 @@ func (op *operator) makeComponents(ctx context.Context, g *graph) error {
 			return &reconcileError{err.Error()}
 		}
 		for _, child := range children {
+			kind := child.GetKind()
 			child.SetOwnerReferences([]metav1.OwnerReference{ownerOf(made.GetAPIVersion(), made.GetKind(), made.GetName(), made.GetUID())})
 			_, err := op.api.Resource(resourceOf(child)).Namespace(g.namespace).Apply(ctx, child.GetName(), child, metav1.ApplyOptions{FieldManager: manager, Force: true})
 			if err != nil && away(err) {
 				return fmt.Errorf("%s %s: %w", child.GetKind(), child.GetName(), err)
 			}
 			if err != nil {
-				one.wrong = fmt.Errorf("failed to create %s %s/%s: %w", child.GetKind(), g.namespace, child.GetName(), err)
-				op.warn(ctx, made, "Create"+child.GetKind(), fmt.Sprintf("Failed to create %s %s/%s: %v", child.GetKind(), g.namespace, child.GetName(), err))
+				one.wrong = fmt.Errorf("failed to create or update the %s: %w", strings.ToLower(kind), err)
+				if kind == "Deployment" {
+					one.wrong = fmt.Errorf("failed to reconcile the resources: %w", one.wrong)
+				}
+				op.warn(ctx, child, "Create"+kind, fmt.Sprintf("Failed to create %s %s: %v", kind, g.namespace, err))
 				op.warn(ctx, made, "ReconcileError", "Failed to reconcile DynamoComponentDeployment: "+one.wrong.Error())
 				break
 			}
@@ -115,7 +120,7 @@ func (op *operator) tellComponents(ctx context.Context, g *graph, deployments ma
 			continue
 		}
 		before, _ := u.Object["status"].(map[string]any)
-		status := map[string]any{"conditions": []any{available(before, one.wrong, deployments[c.name], c.replicas, time.Now())}}
+		status := map[string]any{"conditions": conditions(before, one.wrong, deployments[c.name], c.replicas, time.Now())}
 		if sameJSON(before, status) {
 			continue
 		}
@@ -126,28 +131,38 @@ func (op *operator) tellComponents(ctx context.Context, g *graph, deployments ma
 	return wrong
 }
 
-// available is the one condition of a component. Its time changes with its status alone.
-func available(before map[string]any, wrong error, d *appsv1.Deployment, replicas int32, now time.Time) map[string]any {
-	is, reason, message := "False", "DeploymentNotReady", "Deployment is not ready"
+// conditions are the two of a component. After a reconcile that failed the second stays as it
+// was. Their times change with their status alone.
+func conditions(before map[string]any, wrong error, d *appsv1.Deployment, replicas int32, now time.Time) []any {
+	available := map[string]any{"type": "Available", "status": "False", "reason": "DeploymentNotReady", "message": "Deployment is not ready"}
+	ready := map[string]any{"type": "DynamoComponentReady", "status": "False", "reason": "ComponentNotReady", "message": "DynamoComponent is not ready"}
 	switch {
 	case wrong != nil:
-		reason, message = "Reconciling", "Failed to reconcile DynamoComponentDeployment: "+wrong.Error()
+		available["reason"], available["message"] = "Reconciling", "Failed to reconcile DynamoComponentDeployment: "+wrong.Error()
+		ready["status"], ready["reason"], ready["message"] = "Unknown", "Reconciling", "Starting to reconcile DynamoComponentDeployment"
 	case d != nil && d.Status.ObservedGeneration >= d.Generation && d.Status.AvailableReplicas >= replicas:
-		is, reason, message = "True", "DeploymentReady", "Deployment is ready"
+		available["status"], available["reason"], available["message"] = "True", "DeploymentReady", "Deployment is ready"
+		ready["status"], ready["reason"], ready["message"] = "True", "ComponentReady", "DynamoComponent is ready"
 	}
-	at := now.UTC().Format(time.RFC3339)
-	if all, ok := before["conditions"].([]any); ok && len(all) == 1 {
-		if c, ok := all[0].(map[string]any); ok && c["status"] == is {
-			if then, ok := c["lastTransitionTime"].(string); ok {
-				at = then
+	old, _ := before["conditions"].([]any)
+	for _, c := range []map[string]any{available, ready} {
+		c["lastTransitionTime"] = now.UTC().Format(time.RFC3339)
+		for _, one := range old {
+			if was, ok := one.(map[string]any); ok && was["type"] == c["type"] && was["status"] == c["status"] {
+				c["lastTransitionTime"] = was["lastTransitionTime"]
 			}
 		}
 	}
-	return map[string]any{"type": "Available", "status": is, "reason": reason, "message": message, "lastTransitionTime": at}
+	return []any{available, ready}
 }
 
-// warn records an event of an object. What was told before is counted.
+// warn records that something of an object went wrong.
 func (op *operator) warn(ctx context.Context, of *unstructured.Unstructured, reason, message string) {
+	op.record(ctx, of, corev1.EventTypeWarning, reason, message)
+}
+
+// record records an event of an object. What was told before is counted.
+func (op *operator) record(ctx context.Context, of *unstructured.Unstructured, kind, reason, message string) {
 	sum := sha256.Sum256([]byte(string(of.GetUID()) + reason + message))
 	name := of.GetName() + "." + hex.EncodeToString(sum[:8])
 	client := op.api.Resource(eventsResource).Namespace(of.GetNamespace())
@@ -164,8 +179,8 @@ func (op *operator) warn(ctx context.Context, of *unstructured.Unstructured, rea
 	e := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": name, "namespace": of.GetNamespace()},
 		"involvedObject": map[string]any{"apiVersion": of.GetAPIVersion(), "kind": of.GetKind(), "name": of.GetName(), "namespace": of.GetNamespace(), "uid": string(of.GetUID())},
-		"reason":         reason, "message": message, "type": corev1.EventTypeWarning, "count": count, "firstTimestamp": first, "lastTimestamp": now,
-		"source": map[string]any{"component": "dynamocomponentdeployment"},
+		"reason":         reason, "message": message, "type": kind, "count": count, "firstTimestamp": first, "lastTimestamp": now,
+		"source": map[string]any{"component": strings.ToLower(of.GetKind())},
 	}}
 	if _, err := client.Create(ctx, e, metav1.CreateOptions{FieldManager: manager}); err != nil && !apierrors.IsAlreadyExists(err) {
 		op.Logf("operator: event %s of %s: %v", reason, of.GetName(), err)

@@ -1,6 +1,6 @@
 // Package operator is what a GPU cluster has installed besides Kubernetes: the CRDs of
-// Dynamo, KAI and the Gateway API, a stand-in for the Dynamo operator that makes pods of
-// graphs, and the workloads by which the GPU operator, the DRA driver and the exporters
+// Dynamo, KAI, Grove and the Gateway API, stand-ins for the Dynamo operator and for Grove
+// (grove.go) that make pods of graphs, and the workloads by which the GPU operator, the DRA driver and the exporters
 // are known. Read Start first.
 //
 // What a graph becomes is decided by pure functions: readGraph (graph.go) reads either

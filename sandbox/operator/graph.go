@@ -38,6 +38,7 @@ type graph struct {
 type component struct {
 	name     string
 	kind     string // frontend, worker, prefill, decode, planner, epp
+	subKind  string // of a worker in the older API: prefill, decode
 	replicas int32
 	pod      corev1.PodTemplateSpec // with a container main
 	shared   string                 // size of /dev/shm; "": as it comes
@@ -210,7 +211,7 @@ func (g *graph) readAlpha(fields map[string]any) error {
 
 // component makes a service of v1alpha1 what v1beta1 calls a component.
 func (s *alphaService) component(name string) (component, error) {
-	c := component{name: name, kind: s.Type, replicas: orOne(s.Replicas), noShared: s.SharedMemory.Disabled, picker: s.EPPConfig}
+	c := component{name: name, kind: s.Type, subKind: s.SubType, replicas: orOne(s.Replicas), noShared: s.SharedMemory.Disabled, picker: s.EPPConfig}
 	if c.kind == "" {
 		c.kind = "worker"
 	}

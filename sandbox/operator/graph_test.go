@@ -71,7 +71,7 @@ func deployments(t *testing.T, g *graph, kai bool) (map[string]*appsv1.Deploymen
 func TestBothVersionsBecomeTheSamePods(t *testing.T) {
 	beta, kinds := deployments(t, parse(t, betaGraph), false)
 	alpha, _ := deployments(t, parse(t, alphaGraph), false)
-	if want := []string{"Service g-frontend", "Deployment g-frontend", "Service " + workersOf(t), "Deployment " + workersOf(t)}; !slices.Equal(kinds, want) {
+	if want := []string{"Deployment g-frontend", "Service g-frontend", "Deployment " + workersOf(t), "Service " + workersOf(t)}; !slices.Equal(kinds, want) {
 		t.Errorf("made %q, want %q", kinds, want)
 	}
 	for name := range beta {
@@ -127,11 +127,30 @@ func workersOf(t *testing.T) string { return "g-worker-" + hashOf(parse(t, betaG
 
 func hashOf(g *graph) string { return g.workerHash(&g.components[1]) }
 
-func TestWhatGroveMakesIsKAIsToSchedule(t *testing.T) {
-	all, _ := deployments(t, parse(t, betaGraph), true)
-	d := all["g-worker"]
-	if d == nil || d.Spec.Template.Labels[labelQueue] != "dynamo" || d.Spec.Template.Labels[labelHash] != "" {
-		t.Errorf("%+v", all)
+// With Grove there is no Deployment: a graph becomes a set of cliques, whose pods are KAI's to
+// schedule.
+func TestWithGroveAGraphIsASetOfCliques(t *testing.T) {
+	g := parse(t, betaGraph)
+	all, kinds := deployments(t, g, true)
+	if want := append(slices.Clone(accounts), "Service g-frontend", "Service g-worker", "PodCliqueSet g"); !slices.Equal(kinds, want) || len(all) > 0 {
+		t.Errorf("made %q, want %q", kinds, want)
+	}
+	set, err := g.cliqueSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cliques, _, err := unstructured.NestedSlice(set.Object, "spec", "template", "cliques")
+	if err != nil || len(cliques) != 2 {
+		t.Fatalf("%d cliques: %v", len(cliques), err)
+	}
+	worker := cliques[1].(map[string]any)
+	labels := worker["labels"].(map[string]any)
+	if worker["name"] != "worker" || labels[labelQueue] != "dynamo" || labels[labelHash] != nil || labels[labelType] != "worker" {
+		t.Errorf("%v", worker)
+	}
+	spec := worker["spec"].(map[string]any)
+	if spec["replicas"] != int64(2) || spec["podSpec"].(map[string]any)["terminationGracePeriodSeconds"] != float64(60) {
+		t.Errorf("%v", spec)
 	}
 }
 
@@ -151,13 +170,39 @@ func TestOtherWorkersGoByAnotherName(t *testing.T) {
 	}
 }
 
+// accounts are what the pods of a graph find each other by. With Grove they are among its own.
+var accounts = []string{"ServiceAccount g-k8s-service-discovery", "Role g-k8s-service-discovery", "RoleBinding g-k8s-service-discovery"}
+
+func TestPodsRunUnderTheGraphsAccount(t *testing.T) {
+	g := parse(t, betaGraph)
+	all, err := g.ofGraph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, u := range all {
+		kinds = append(kinds, u.GetKind()+" "+u.GetName())
+		if owners := u.GetOwnerReferences(); len(owners) != 1 || owners[0].Kind != "DynamoGraphDeployment" {
+			t.Errorf("%s belongs to %v", u.GetName(), owners)
+		}
+	}
+	if !slices.Equal(kinds, accounts) {
+		t.Errorf("made %q, want %q", kinds, accounts)
+	}
+	made, _ := deployments(t, g, false)
+	picked, _ := deployments(t, parse(t, "picker"), false)
+	if made["g-frontend"].Spec.Template.Spec.ServiceAccountName != "g-k8s-service-discovery" || picked["g-epp"].Spec.Template.Spec.ServiceAccountName != "epp-serviceaccount" {
+		t.Error("another account")
+	}
+}
+
 func TestAGraphWithAPickerHasAPool(t *testing.T) {
 	made, kinds := deployments(t, parse(t, "picker"), false)
 	pod := made["g-epp"].Spec.Template.Spec
 	if *pod.TerminationGracePeriodSeconds != 130 || pod.Volumes[0].ConfigMap.Name != "g-epp-config" || pod.Containers[0].VolumeMounts[0].MountPath != "/etc/epp" {
 		t.Errorf("%+v", pod)
 	}
-	if want := []string{"ConfigMap g-epp-config", "InferencePool g-pool", "Service g-epp", "Deployment g-epp"}; !slices.Equal(kinds, want) {
+	if want := []string{"ConfigMap g-epp-config", "InferencePool g-pool", "Deployment g-epp", "Service g-epp"}; !slices.Equal(kinds, want) {
 		t.Errorf("made %q, want %q", kinds, want)
 	}
 }

@@ -108,7 +108,8 @@ func (o *Options) standIns(pinned pins) []fields {
 		some = append(some, standIn{dynamoNamespace, "dynamo-operator-controller-manager", "dynamo-operator", "dynamo-operator", pinned["dynamo-platform"], "nvcr.io/nvidia/ai-dynamo/kubernetes-operator", 8081, "/healthz", nil})
 	}
 	if o.KAI {
-		some = append(some, standIn{kaiNamespace, "kai-operator", "kai-operator", "kai-scheduler", pinned["kai-scheduler"], "ghcr.io/kai-scheduler/kai-scheduler/operator", 8081, "/healthz", nil})
+		some = append(some, standIn{kaiNamespace, "kai-operator", "kai-operator", "kai-scheduler", pinned["kai-scheduler"], "ghcr.io/kai-scheduler/kai-scheduler/operator", 8081, "/healthz", nil},
+			standIn{dynamoNamespace, "grove-operator", "grove-operator", "grove-charts", pinned["grove-charts"], "ghcr.io/ai-dynamo/grove/grove-operator", 8081, "/healthz", nil})
 	}
 	if o.Gateway {
 		some = append(some, standIn{gatewayNamespace, gatewayName, "agentgateway", "agentgateway", pinned["agentgateway"], "cr.agentgateway.dev/agentgateway", 8080, "/healthz", nil})

@@ -7,7 +7,7 @@ type Options struct {
 	REST      *rest.Config // an administrator's
 	GraphAPIs []string     // versions of DynamoGraphDeployment that are served: v1beta1, v1alpha1; none: Dynamo is not installed
 	Real      bool         // graphs are run by the real Dynamo of Venv, not simulated
-	KAI       bool         // KAI's queues are served, and a graph wants one
+	KAI       bool         // KAI's queues are served, and a graph wants one; Grove makes the pods of graphs
 	Gateway   bool         // the Gateway API and its inference extension are served
 
 	GPUs map[string][]string // UUIDs of the GPUs of each node, by number

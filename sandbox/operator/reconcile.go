@@ -76,9 +76,9 @@ func (op *operator) lookAtGraph(ctx context.Context, u *unstructured.Unstructure
 		if err := os.RemoveAll(op.folder(g.namespace, g.name)); err != nil {
 			return err
 		}
-		return op.setFinalizers(ctx, g, slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == finalizer }), u.GetResourceVersion())
+		return op.setFinalizers(ctx, g, slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == finalizer }), nil, u.GetResourceVersion())
 	case !g.finalized:
-		return op.setFinalizers(ctx, g, append(u.GetFinalizers(), finalizer), u.GetResourceVersion())
+		return op.setFinalizers(ctx, g, append(u.GetFinalizers(), finalizer), op.marks(g), u.GetResourceVersion())
 	}
 	wrong := unreadable
 	if wrong == nil {
@@ -88,12 +88,9 @@ func (op *operator) lookAtGraph(ctx context.Context, u *unstructured.Unstructure
 		return wrong // the API server's fault, not the graph's
 	}
 	before, _ := u.Object["status"].(map[string]any)
-	deployments := map[string]*appsv1.Deployment{}
-	for i := range g.components {
-		c := &g.components[i]
-		if d, err := op.deployments.Deployments(g.namespace).Get(g.workload(c)); err == nil && op.isOf(d, g, c) {
-			deployments[c.name] = d
-		}
+	deployments, err := op.partsOf(ctx, g, wrong)
+	if err != nil {
+		return err
 	}
 	if !g.grove {
 		if err := op.tellComponents(ctx, g, deployments); err != nil {
@@ -107,17 +104,29 @@ func (op *operator) lookAtGraph(ctx context.Context, u *unstructured.Unstructure
 	next := u.DeepCopy()
 	next.SetAPIVersion("nvidia.com/" + g.version)
 	next.Object["status"] = status
-	_, err := client.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: manager})
+	_, err = client.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: manager})
 	return unlessStale(err)
 }
 
-// isOf says that a Deployment is that of a component: of its DynamoComponentDeployment,
-// or of the graph where Grove makes its pods.
+// partsOf are what a graph's components were made into, by their names. Of a clique it is what
+// a Deployment would say.
+func (op *operator) partsOf(ctx context.Context, g *graph, wrong error) (map[string]*appsv1.Deployment, error) {
+	if g.grove && wrong == nil {
+		return op.lookAtCliques(ctx, g)
+	}
+	all := map[string]*appsv1.Deployment{}
+	for i := range g.components {
+		c := &g.components[i]
+		if d, err := op.deployments.Deployments(g.namespace).Get(g.workload(c)); err == nil && op.isOf(d, g, c) {
+			all[c.name] = d
+		}
+	}
+	return all, nil
+}
+
+// isOf says that a Deployment is that of a component: of its DynamoComponentDeployment.
 func (op *operator) isOf(d *appsv1.Deployment, g *graph, c *component) bool {
 	owner := metav1.GetControllerOf(d)
-	if g.grove {
-		return owner != nil && owner.UID == g.uid
-	}
 	one, made := op.parts[string(g.uid)][c.name]
 	return made && owner != nil && owner.UID == one.uid
 }
@@ -145,8 +154,24 @@ func unlessStale(err error) error {
 	return err
 }
 
-func (op *operator) setFinalizers(ctx context.Context, g *graph, all []string, resourceVersion string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": all, "resourceVersion": resourceVersion}})
+// marks are the annotations that the operator writes on a graph: which release it saw the graph
+// first, and which workers it has.
+func (op *operator) marks(g *graph) map[string]any {
+	all := map[string]any{annotationOrigin: op.origin}
+	for i := range g.components {
+		if hash := g.workerHash(&g.components[i]); hash != "" {
+			all[annotationHash] = hash
+		}
+	}
+	return all
+}
+
+func (op *operator) setFinalizers(ctx context.Context, g *graph, all []string, annotations map[string]any, resourceVersion string) error {
+	metadata := map[string]any{"finalizers": all, "resourceVersion": resourceVersion}
+	if annotations != nil {
+		metadata["annotations"] = annotations
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return err
 	}
@@ -167,6 +192,9 @@ func (op *operator) makeChildren(ctx context.Context, g *graph) error {
 	}
 	if op.applied[string(g.uid)] == g.generation && op.allThere(g) {
 		return nil
+	}
+	if err := op.makeShared(ctx, g); err != nil {
+		return err
 	}
 	all, err := g.ofGraph()
 	if err != nil {
@@ -201,23 +229,44 @@ func (op *operator) hasQueue(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// ofGraph are the children that the graph itself owns: with Grove all of them.
+// ofGraph are the children that the graph itself owns: its account and, with Grove, its Services
+// and the PodCliqueSet.
 func (g *graph) ofGraph() ([]*unstructured.Unstructured, error) {
-	if g.grove {
-		return g.children()
-	}
 	var all []*unstructured.Unstructured
+	add := func(some []*unstructured.Unstructured, err error) error {
+		all = append(all, some...)
+		return err
+	}
+	if err := add(g.accounts()); err != nil {
+		return nil, err
+	}
 	for i := range g.components {
-		some, err := g.poolOf(&g.components[i])
-		if err != nil {
+		c := &g.components[i]
+		if err := add(g.poolOf(c)); err != nil {
 			return nil, err
 		}
-		all = append(all, some...)
+		if !g.grove {
+			continue
+		}
+		if err := add(g.owned(map[string]metav1.Object{"v1 Service": g.service(c)}, "v1 Service")); err != nil {
+			return nil, err
+		}
 	}
-	return all, nil
+	if !g.grove {
+		return all, nil
+	}
+	set, err := g.cliqueSet()
+	if err != nil {
+		return nil, err
+	}
+	err = add(g.owned(map[string]metav1.Object{groveAPI + " PodCliqueSet": set}, groveAPI+" PodCliqueSet"))
+	return all, err
 }
 
 func (op *operator) allThere(g *graph) bool {
+	if g.grove {
+		return true // lookAtCliques finds what is gone
+	}
 	for i := range g.components {
 		if _, err := op.deployments.Deployments(g.namespace).Get(g.workload(&g.components[i])); err != nil {
 			return false

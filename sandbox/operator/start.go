@@ -12,6 +12,7 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
@@ -35,10 +36,14 @@ func graphs(version string) schema.GroupVersionResource {
 // operator is all that was started.
 type operator struct {
 	Options
+	origin  string // the release of Dynamo's operator that is played
 	api     dynamic.Interface
 	wake    chan struct{}
 	applied map[string]int64           // generation of a graph, by its UID, whose children were made
 	parts   map[string]map[string]part // of a graph, by its UID and the component's name
+
+	born    map[types.UID]map[types.UID]time.Time // by clique: pods that were made, and not heard of yet
+	refused map[types.UID]time.Time               // by clique: when a pod of it could not be made
 
 	graphs      cache.GenericLister // nil: Dynamo is not installed
 	queues      cache.GenericLister // nil: not served
@@ -86,7 +91,8 @@ func Start(ctx context.Context, o Options) error {
 	if err := install(within, api, o.standIns(pinned)); err != nil {
 		return fmt.Errorf("stand-ins: %w", err)
 	}
-	op := &operator{Options: o, api: api, wake: make(chan struct{}, 1), applied: map[string]int64{}, parts: map[string]map[string]part{}}
+	op := &operator{Options: o, origin: pinned["dynamo-platform"], api: api, wake: make(chan struct{}, 1), applied: map[string]int64{}, parts: map[string]map[string]part{},
+		born: map[types.UID]map[types.UID]time.Time{}, refused: map[types.UID]time.Time{}}
 	if err := op.watch(ctx, within, typed); err != nil {
 		return err
 	}
@@ -139,7 +145,7 @@ func notReady(deployments []*appsv1.Deployment, daemons []*appsv1.DaemonSet) (na
 func (o *Options) definitions() ([]*apiextensions.CustomResourceDefinition, error) {
 	files := []string{"clusterpolicies"}
 	if o.KAI {
-		files = append(files, "queues")
+		files = append(files, "queues", "grove")
 	}
 	if o.Gateway {
 		files = append(files, "gateway")
@@ -198,7 +204,12 @@ func (op *operator) watch(ctx, within context.Context, typed kubernetes.Interfac
 			return err
 		}
 	}
-	known.Core().V1().Pods().Informer()
+	ofPods := known.Core().V1().Pods().Informer()
+	if op.KAI { // what Grove makes are pods
+		if err := follow(ofPods); err != nil {
+			return err
+		}
+	}
 	known.Core().V1().Nodes().Informer()
 	known.Start(ctx.Done())
 	custom.Start(ctx.Done())

@@ -54,7 +54,7 @@ func (g *graph) status(deployments map[string]*appsv1.Deployment, wrong error, b
 		part := map[string]any{"componentKind": "Deployment", "componentNames": []any{g.workload(c)}, "runtimeNamespace": g.runtimeNamespace(c),
 			"replicas": int64(s.Replicas), "updatedReplicas": int64(s.UpdatedReplicas), "readyReplicas": int64(s.ReadyReplicas)}
 		if g.grove {
-			part["componentKind"], part["componentNames"], part["scheduledReplicas"] = "PodClique", []any{g.name + "-0-" + strings.ToLower(c.name)}, int64(s.Replicas)
+			part["componentKind"], part["componentNames"], part["scheduledReplicas"] = "PodClique", []any{g.clique(c)}, int64(s.Replicas)
 		} else {
 			part["availableReplicas"] = int64(s.AvailableReplicas)
 		}

@@ -13,5 +13,6 @@ func Images() map[string]string {
 		"quay.io/prometheus/node-exporter":             "node-exporter",
 		"cr.agentgateway.dev/agentgateway":             "gateway",
 		"ghcr.io/kai-scheduler/kai-scheduler/operator": "controller",
+		"ghcr.io/ai-dynamo/grove/grove-operator":       "controller",
 	}
 }

@@ -86,7 +86,7 @@ var failures = map[string]failure{
 	"workers that crash": {
 		faults:  "crash-loop",
 		verdict: spec.Fail, code: 1, finding: "cluster/pods-failed", worker: true,
-		says:  []string{"a container crashes", "CUDA error: no kernel image", "log of aicr-inference-perf-vllmdecodeworker-", "Traceback"},
+		says:  []string{"a container crashes", "CUDA error: no kernel image", "log of aicr-inference-perf-0-vllmdecodeworker-", "Traceback"},
 		index: "CrashLoopBackOff", kept: []string{"log-*-previous.txt", "pod-*.yaml", "graph.yaml"},
 	},
 	"workers that are killed for memory": {
@@ -132,21 +132,27 @@ var failures = map[string]failure{
 		index: "QueueMissing", kept: []string{"graph.yaml"},
 	},
 	"a graph that the operator cannot make": {
-		args:    []string{"--toleration", denied + "=deployments"},
+		args:    []string{"--toleration", denied + "=podcliquesets"},
 		verdict: spec.Fail, code: 1, finding: "cluster/pods-failed",
-		says:  []string{"operator cannot make the graph", "failed_to_reconcile_the_resources", "nobody deploys on a Friday"},
+		says:  []string{"operator cannot make the graph", "failed_to_reconcile_the_resources", "no sets on a Friday"},
 		index: "GraphFailed", kept: []string{"graph.yaml"},
+	},
+	"cliques that a policy refuses": { // of which the graph says nothing
+		env: []string{spec.KnobCacheSize + "=off"}, args: []string{"--toleration", denied + "=podcliques"},
+		verdict: spec.Fail, code: 1, finding: "cluster/pods-failed",
+		says:  []string{"Grove cannot make the pods of the graph", "PodCliqueSet aicr-inference-perf", "no cliques on a Friday", "kubectl get validatingadmissionpolicy refuse-podcliques"},
+		index: "GroveFailed", kept: []string{"graph.yaml", "cliqueset-*.yaml", "events.txt"},
 	},
 	"pods that a policy refuses": {
 		env: []string{spec.KnobCacheSize + "=off"}, args: []string{"--toleration", denied + "=pods"},
 		verdict: spec.Fail, code: 1, finding: "cluster/pods-failed",
-		says:  []string{"the cluster refuses a pod", "no pods on a Friday", "ReplicaSet ", "made by Dynamo's operator for the graph"},
-		index: "PodRefused", kept: []string{"graph.yaml", "events.txt"},
+		says:  []string{"the cluster refuses a pod", "no pods on a Friday", "PodClique aicr-inference-perf-0-", "made by Grove for the graph", "ERR_CREATE_POD: "},
+		index: "PodRefused", kept: []string{"graph.yaml", "clique-*.yaml", "events.txt"},
 	},
 	"a discovery that panicked": {
 		faults:  "discovery-panic",
 		verdict: spec.Fail, code: 1, finding: "config/discovery-panic",
-		says:  []string{"never serves", "Unfold must not be polled", "aicr-inference-perf-frontend-"},
+		says:  []string{"never serves", "Unfold must not be polled", "aicr-inference-perf-0-frontend-"},
 		index: "DiscoveryPanic", kept: []string{"log-*frontend*.txt"},
 	},
 	"a volume that nobody makes": {
@@ -222,7 +228,8 @@ func TestAStartThatFails(t *testing.T) {
 	c := startCluster(t, failing)
 	c.make(t, storageClasses, kube.Object{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": map[string]any{"name": byHand}, "provisioner": "kubernetes.io/no-provisioner"})
 	c.make(t, namespaces, kube.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": others}})
-	c.deny(t, "deployments", "apps", "object.spec.template.spec", "nobody deploys on a Friday")
+	c.deny(t, "podcliquesets", "grove.io", "object.spec.template.cliques[0].spec.podSpec", "no sets on a Friday")
+	c.deny(t, "podcliques", "grove.io", "object.spec.podSpec", "no cliques on a Friday")
 	c.deny(t, "pods", "", "object.spec", "no pods on a Friday")
 	before := c.asItIs(t)
 	t.Run("an image whose name is none", func(t *testing.T) { // refused before anything is made
@@ -391,7 +398,7 @@ func (o *outcome) withoutSecret(t *testing.T) {
 // until it is told to stop.
 func (c *cluster) watchForSecret(t *testing.T) (stop func()) {
 	kinds := slices.DeleteFunc(slices.Clone(c.listable), func(r kube.Resource) bool {
-		return !slices.Contains([]string{"pods", "configmaps", "jobs", "deployments", "replicasets", "dynamographdeployments"}, r.Name)
+		return !slices.Contains([]string{"pods", "configmaps", "jobs", "deployments", "replicasets", "dynamographdeployments", "podcliquesets", "podcliques"}, r.Name)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	seen, secrets := 0, 0
@@ -507,14 +514,20 @@ func (c *cluster) deny(t *testing.T, resource, group, pod, message string) {
 	c.make(t, policies, kube.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": map[string]any{"name": name}, "spec": map[string]any{
 		"failurePolicy": "Fail",
 		"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-			"apiGroups": []any{group}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{resource}}}},
+			"apiGroups": []any{group}, "apiVersions": []any{"*"}, "operations": []any{"CREATE"}, "resources": []any{resource}}}},
 		"validations": []any{map[string]any{"expression": "!(" + tolerates + ")", "message": message}},
 	}})
 	c.make(t, bindings, kube.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": map[string]any{"name": name}, "spec": map[string]any{
 		"policyName": name, "validationActions": []any{"Deny"}}})
 	inside := map[string]any{"tolerations": []any{map[string]any{"key": denied, "value": resource}}, "containers": []any{map[string]any{"name": "a", "image": "a"}}}
 	one := kube.Object{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name, "namespace": "default"}, "spec": inside}
-	if resource == "deployments" {
+	switch resource {
+	case "podcliques":
+		one["apiVersion"], one["kind"], one["spec"] = "grove.io/v1alpha1", "PodClique", map[string]any{"podSpec": inside}
+	case "podcliquesets":
+		cliques := []any{map[string]any{"name": "a", "spec": map[string]any{"podSpec": inside}}}
+		one["apiVersion"], one["kind"], one["spec"] = "grove.io/v1alpha1", "PodCliqueSet", map[string]any{"template": map[string]any{"cliques": cliques}}
+	case "deployments":
 		labels := map[string]any{"app": name}
 		one["apiVersion"], one["kind"] = "apps/v1", "Deployment"
 		one["spec"] = map[string]any{"selector": map[string]any{"matchLabels": labels}, "template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": inside}}

@@ -32,6 +32,13 @@ func TestNamespaced(t *testing.T) {
 	c.shell(t, "kubectl create rolebinding dave --namespace team-a --role aicr-validate --user dave\n")
 	secrets := kube.Resource{Version: "v1", Name: "secrets"}
 	c.place(t, secrets, kube.Object{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "theirs", "namespace": "team-a"}})
+	for _, o := range []kube.Object{ // Dynamo's operator leaves them in each namespace that has had a graph
+		{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "planner-serviceaccount", "namespace": "team-a"}},
+		{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{"name": "planner-serviceaccount-binding", "namespace": "team-a"},
+			"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "planner"}},
+	} {
+		c.place(t, map[string]kube.Resource{"ServiceAccount": {Version: "v1", Name: "serviceaccounts"}, "RoleBinding": roleBinds}[o.Text("kind")], o)
+	}
 	before := c.asItIs(t)
 	args := append([]string{"validate", "--recipe", recipe, "--namespaced", "team-a", "--snapshot", "cm://team-a/aicr-snapshot"}, short...)
 	env := []string{spec.KnobToken + "=" + canary}

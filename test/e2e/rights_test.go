@@ -342,20 +342,10 @@ func (c *cluster) everywhere(t *testing.T, user, namespace string) {
 	c.bind(t, user, "ClusterRole", "", all)
 }
 
-// userRoles are the roles in a stream that are bound to people, and not to the load, without
-// the rules for Grove: the sandbox does not serve it, so that no right of it is asked for.
+// userRoles are the roles in a stream that are bound to people, and not to the load.
 func userRoles(t *testing.T, text []byte) []kube.Object {
 	t.Helper()
-	all := slices.DeleteFunc(documents(t, text), func(o kube.Object) bool { return o.Name() != graph.UserRole })
-	for _, o := range all {
-		served := slices.DeleteFunc(o.List("rules"), func(r kube.Object) bool { return slices.Equal(r.Texts("apiGroups"), []string{"grove.io"}) })
-		rules := make([]any, len(served))
-		for i, r := range served {
-			rules[i] = map[string]any(r)
-		}
-		o["rules"] = rules
-	}
-	return all
+	return slices.DeleteFunc(documents(t, text), func(o kube.Object) bool { return o.Name() != graph.UserRole })
 }
 
 // prepare places what an administrator prepares for loads.
@@ -503,7 +493,7 @@ func (c *cluster) heldAgainstLog(t *testing.T) {
 	}
 	for _, right := range table {
 		if !given[right.verb+" "+right.group+" "+right.resource] {
-			continue // used only where --rbac was not applied, or where Grove is served
+			continue // used only where --rbac was not applied
 		}
 		if _, known := unseen[right.verb+" "+right.resource]; hit[right] == known {
 			t.Errorf("%s is in the table, and nobody has used it; or it is not to be seen, and somebody has: %v", right, hit[right])

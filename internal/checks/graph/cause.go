@@ -30,6 +30,7 @@ type causeRule struct {
 func causes() []causeRule {
 	return []causeRule{
 		{"graph", graphFailed},
+		{"ignored", graphIgnored},
 		{"component", componentFailed},
 		{"clique", cliqueFailed},
 		{"image", imageNotPulled},

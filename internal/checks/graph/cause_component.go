@@ -27,17 +27,35 @@ func componentFailed(s *Scene) (all []Cause) {
 	}
 	for _, e := range s.Events { // of components that cannot be read
 		of := e.Map("involvedObject")
-		if name := of.Text("name"); e.Text("reason") == "ReconcileError" && of.Text("kind") == "DynamoComponentDeployment" && !seen[name] {
-			seen[name] = true
-			last := s.newest(func(e kube.Object) bool { return e.Text("reason") == "ReconcileError" && isOf(e, of) })
-			c := componentCause(name, last.Namespace(), last.Text("message"))
-			c.After = createLasts
-			if !s.servesSince(last) {
-				all = append(all, c)
-			}
+		name := of.Text("name")
+		if !isComponentRefusal(e) || seen[name] {
+			continue
 		}
+		last := s.newest(func(o kube.Object) bool { return isOf(o, of) && o.Text("reason") == e.Text("reason") })
+		if !isComponentRefusal(last) || s.servesSince(last) {
+			continue
+		}
+		seen[name] = true // its Deployment has the same name, and the same words
+		c := componentCause(name, last.Namespace(), last.Text("message"))
+		c.After = createLasts
+		all = append(all, c)
 	}
 	return all
+}
+
+// isComponentRefusal says that an event is of a component that Dynamo's operator could not make:
+// it tells of the component, and of the Deployment or the Service that was refused.
+func isComponentRefusal(e kube.Object) bool {
+	if e.Text("type") == "Normal" { // what it creates, it tells by the same reason
+		return false
+	}
+	switch kind := e.Text("involvedObject", "kind"); e.Text("reason") {
+	case "ReconcileError":
+		return kind == "DynamoComponentDeployment"
+	case "CreateDeployment", "UpdateDeployment", "CreateService", "UpdateService":
+		return kind == "Deployment" || kind == "Service" || kind == "DynamoComponentDeployment"
+	}
+	return false
 }
 
 // servesSince says that a pod of the graph was made after an event: what failed then was

@@ -1,13 +1,16 @@
 package graph
 
 import (
+	"fmt"
 	"regexp"
 	"time"
 )
 
-// An operator tries again at once what failed for a moment.
+// An operator tries again at once what failed for a moment, and looks at a new graph within
+// seconds. One that was just moved to another node takes longer.
 const (
 	graphFailedLasts = 10 * time.Second
+	graphSeenWithin  = 90 * time.Second
 	queueLasts       = 5 * time.Second
 )
 
@@ -39,4 +42,15 @@ func graphFailed(s *Scene) []Cause {
 		c.Advice = []string{"is there a KAI queue " + m[1] + "? `kubectl get queues.scheduling.run.ai`"}
 	}
 	return []Cause{c}
+}
+
+// graphIgnored finds that no operator looks at the graph: the first thing that Dynamo's does is
+// to give it a state. One whose Deployment is not known by its name is not missed before.
+func graphIgnored(s *Scene) []Cause {
+	if s.Graph == nil || s.Graph.Deleting() || s.Graph.Text("status", "state") != "" || len(s.Graph.List("status", "conditions")) > 0 {
+		return nil
+	}
+	return []Cause{{Reason: "GraphIgnored", Source: "DynamoGraphDeployment " + s.Graph.Name(), After: graphSeenWithin,
+		Text:   fmt.Sprintf("the graph has no status %s after it was made", graphSeenWithin),
+		Advice: []string{"`kubectl get deployments -A | grep dynamo`: is Dynamo's operator installed, and does it look at this namespace?"}}}
 }

@@ -15,15 +15,15 @@ import (
 func sceneOf(t *testing.T, text string) *Scene {
 	t.Helper()
 	var in struct {
-		Pods, Events                  []kube.Object
-		Components, Cliques           []kube.Object
-		Graph, Volume, Populate, Node kube.Object
-		Logs                          map[string]string
+		Pods, Events                    []kube.Object
+		Components, CliqueSets, Cliques []kube.Object
+		Graph, Volume, Populate, Node   kube.Object
+		Logs                            map[string]string
 	}
 	if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(text, "\t", "  ")), &in); err != nil {
 		t.Fatal(err)
 	}
-	s := &Scene{Settings: memorySettings(), Pods: in.Pods, Events: in.Events, Components: in.Components, Cliques: in.Cliques, Graph: in.Graph, Volume: in.Volume, Populate: in.Populate, Node: in.Node, Logs: map[logOf][]string{}}
+	s := &Scene{Settings: memorySettings(), Pods: in.Pods, Events: in.Events, Components: in.Components, CliqueSets: in.CliqueSets, Cliques: in.Cliques, Graph: in.Graph, Volume: in.Volume, Populate: in.Populate, Node: in.Node, Logs: map[logOf][]string{}}
 	for key, log := range in.Logs {
 		words := strings.Split(key, "/")
 		s.Logs[logOf{words[0], words[1], len(words) > 2}] = strings.Split(strings.TrimSpace(log), "\n")
@@ -208,10 +208,21 @@ func TestEachCauseIsFoundByItsRuleAlone(t *testing.T) {
 		"a clique whose pods are refused": {`{cliques: [{metadata: {name: g-0-worker, namespace: ns}, spec: {replicas: 2}, status: {readyReplicas: 0, lastErrors: [{code: ERR_CREATE_POD, description: "failed to sync Pod: [Operation: Sync, Code: ERR_CREATE_POD] message: failed to create Pod: for PodClique ns/g-0-worker, cause: pods is forbidden: violates PodSecurity"}]}}], ` + told(`kind: PodClique, name: g-0-worker`, "1 PodCreateFailed x") + `}`,
 			"clique PodRefused PodClique g-0-worker", "made by Grove for the graph) cannot make its pod: ERR_CREATE_POD: pods is forbidden", createLasts},
 		"a clique with another trouble": {`cliques: [{metadata: {name: g-0-worker, namespace: ns}, spec: {replicas: 2}, status: {lastErrors: [{code: ERR_LIST_POD, description: "no"}]}}]`,
-			"clique GraphFailed PodClique g-0-worker", "ERR_LIST_POD: no", createLasts},
-		"a clique that is complete":        {`cliques: [{metadata: {name: c}, spec: {replicas: 2}, status: {readyReplicas: 2, lastErrors: [{code: ERR_CREATE_POD, description: "no"}]}}]`, "", "", 0},
-		"Grove's events, without a clique": {told(`kind: PodClique, name: c`, "1 PodCreateFailed refused"), "create PodRefused PodClique c", "refused", createLasts},
-		"Grove's events, and made at last": {told(`kind: PodClique, name: c`, "1 PodCreateFailed refused", "5 PodCreateSuccessful made"), "", "", 0},
+			"clique GroveFailed PodClique g-0-worker", "ERR_LIST_POD: no", createLasts},
+		"a graph that no operator looks at": {`graph: {metadata: {name: g, namespace: ns}}`, "ignored GraphIgnored DynamoGraphDeployment g", "no status 1m30s after", graphSeenWithin},
+		"a graph that is looked at":         {`graph: {metadata: {name: g}, status: {state: pending}}`, "", "", 0},
+		"a set whose cliques are refused": {`cliqueSets: [{metadata: {name: g, namespace: ns}, spec: {replicas: 1}, status: {lastErrors: [{code: ERR_CREATE_OR_UPDATE_PODCLIQUE, description: "failed to sync PodClique: [Operation: Sync, Code: X] message: m, cause: podcliques is forbidden: no"}]}}]`,
+			"clique GroveFailed PodCliqueSet g", "what PodCliqueSet g asks for: ERR_CREATE_OR_UPDATE_PODCLIQUE: podcliques is forbidden: no", createLasts},
+		"a set that is complete": {`cliqueSets: [{metadata: {name: g}, spec: {replicas: 1}, status: {availableReplicas: 1, lastErrors: [{code: ERR_SYNC, description: "no"}]}}]`, "", "", 0},
+		"a set that cannot be read": {told(`kind: PodCliqueSet, name: g`, "1 PodCliqueCreateOrUpdateFailed first", "3 PodCliqueCreateOrUpdateFailed last"),
+			"clique GroveFailed PodCliqueSet g", "asks for: last", createLasts},
+		"a Deployment that is refused, without its component": {`{` + told(`kind: Deployment, name: d-worker`, "1 CreateDeployment Failed to create Deployment ns: no") + `}`,
+			"component GraphFailed DynamoComponentDeployment d-worker", "d-worker: no", createLasts},
+		"a Deployment that was made":         {`events: [{involvedObject: {kind: Deployment, name: d}, type: Normal, reason: CreateDeployment, message: Created Deployment ns}]`, "", "", 0},
+		"a Deployment that was made at last": {`events: [{involvedObject: {kind: Deployment, name: d}, type: Warning, reason: CreateDeployment, message: "Failed to create Deployment ns: no", lastTimestamp: "2026-01-01T00:00:01Z"}, {involvedObject: {kind: Deployment, name: d}, type: Normal, reason: CreateDeployment, message: Created Deployment ns, lastTimestamp: "2026-01-01T00:00:03Z"}]`, "", "", 0},
+		"a clique that is complete":          {`cliques: [{metadata: {name: c}, spec: {replicas: 2}, status: {readyReplicas: 2, lastErrors: [{code: ERR_CREATE_POD, description: "no"}]}}]`, "", "", 0},
+		"Grove's events, without a clique":   {told(`kind: PodClique, name: c`, "1 PodCreateFailed refused"), "create PodRefused PodClique c", "refused", createLasts},
+		"Grove's events, and made at last":   {told(`kind: PodClique, name: c`, "1 PodCreateFailed refused", "5 PodCreateSuccessful made"), "", "", 0},
 		"a crash loop without a word of it": {`{pods: [{` + workerPod + `, status: {containerStatuses: [{name: main, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 3}}}]}}]}`,
 			"crash CrashLoopBackOff w-0", "last with code 3", wordsCome},
 		"the model was not fetched, and a sidecar runs": {`{populate: {metadata: {name: p}, status: {active: 1}}, pods: [{metadata: {name: p-1, labels: {job-name: aicr-model-cache-populate-1}}, spec: {containers: [{name: populate}, {name: istio-proxy, image: istio/proxyv2}]}, status: {phase: Running, containerStatuses: [{name: populate, state: {terminated: {exitCode: 1}}}, {name: istio-proxy, state: {running: {}}}]}}], logs: {p-1/populate: "401"}}`,

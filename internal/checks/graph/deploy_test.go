@@ -193,7 +193,10 @@ func TestAStartThatFailsIsToldInSecondsAndATransientIsNot(t *testing.T) {
 			m.logs["f-0/main"] = "Unfold must not be polled after it returned\n"
 			return map[time.Duration]func(){time.Second: func() { m.put(resPods, memoryPod("f-0", "frontend", podReady)); m.graphIs("successful", 1, 2) }}
 		}, false, "DiscoveryPanic", 4 * time.Second},
-		"nothing happens": {func(*memoryAPI) map[time.Duration]func() { return nil }, false, "timeout", 10*time.Minute + 2*time.Second},
+		"nothing happens": {func(m *memoryAPI) map[time.Duration]func() {
+			return map[time.Duration]func(){time.Second: func() { m.graphIs("pending", 0, 0) }}
+		}, false, "timeout", 10*time.Minute + 2*time.Second},
+		"no operator looks at the graph": {func(*memoryAPI) map[time.Duration]func() { return nil }, false, "GraphIgnored", graphSeenWithin + 3*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

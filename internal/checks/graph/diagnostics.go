@@ -105,6 +105,9 @@ func (d *diagnosis) graph(ctx context.Context, s *Scene) {
 	for _, c := range s.Components {
 		d.object("component-"+c.Name()+".yaml", c)
 	}
+	for _, c := range s.CliqueSets {
+		d.object("cliqueset-"+c.Name()+".yaml", c)
+	}
 	for _, c := range s.Cliques {
 		d.object("clique-"+c.Name()+".yaml", c)
 	}

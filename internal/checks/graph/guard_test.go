@@ -264,6 +264,17 @@ func TestGuards(t *testing.T) {
 		"an operator that is not ready": {func(_ *GuardInput, c *guardedCluster) {
 			c.lists["deployments"] = []kube.Object{operatorOf("a", 0), {"metadata": fields{"name": "other", "namespace": "b"}}}
 		}, spec.Fail, []string{"Dynamo's operator is not ready: Deployment a/dynamo-operator-controller-manager has 0 of 1 replicas ready"}},
+		"Grove's operator that is not ready": {func(in *GuardInput, c *guardedCluster) {
+			in.Offers.Grove = true
+			down := operatorOf("g", 0)
+			down["metadata"], down["spec"] = fields{"name": "grove-operator", "namespace": "g"}, fields{"replicas": int64(2)}
+			c.lists["deployments"] = []kube.Object{operatorOf("a", 1), down}
+		}, spec.Fail, []string{"Grove's operator is not ready: Deployment g/grove-operator has 0 of 2 replicas ready"}},
+		"Grove's operator that is not asked for": {func(_ *GuardInput, c *guardedCluster) {
+			down := operatorOf("g", 0)
+			down["metadata"], down["spec"] = fields{"name": "grove-operator", "namespace": "g"}, fields{"replicas": int64(2)}
+			c.lists["deployments"] = []kube.Object{operatorOf("a", 1), down}
+		}, "", nil},
 		"an operator of several that is": {func(_ *GuardInput, c *guardedCluster) {
 			c.lists["deployments"] = []kube.Object{operatorOf("a", 0), operatorOf("b", 1)}
 		}, "", nil},

@@ -58,6 +58,7 @@ type Run struct {
 	Ledger Ledger
 
 	loadJob string     // the UID of the load's Job; "": it is not there yet
+	stood   time.Time  // when all that is loaded was last seen to be there; zero: not yet
 	mu      sync.Mutex // over what is kept
 
 	reserved sync.Mutex // over the reservation of the node

@@ -24,8 +24,9 @@ const clocksDiffer = 5 * time.Second
 // reports whether anything was told.
 //
 // A run may be attached to hours after its load: what befell a pod since is no matter of
-// the load. Of several ends the node knows the last one's time alone, so that where this
-// is after the load, nothing is held against the pod. A zero loadOver is not known.
+// the load. Of several ends the node keeps the times of the last two at most: where those are
+// after the load and there were more, it is unknown whether one was under load, and that is
+// told. A zero loadOver is not known.
 func (r *Run) tellEnded(ctx context.Context, loadOver time.Time) (told bool, err error) {
 	t := r.Kept.Targets
 	if t == nil {
@@ -87,20 +88,28 @@ func (was podWas) endIn(pods, made []kube.Object, loadOver time.Time) []spec.Eve
 	}
 	pod := pods[at]
 	if stamp, err := time.Parse(time.RFC3339, pod.Text("metadata", "deletionTimestamp")); err == nil {
-		if since := deletedAt(pod, stamp); !loadOver.IsZero() && !since.After(loadOver) {
+		if since := deletedAt(pod, stamp); !loadOver.IsZero() && !since.After(loadOver.Add(clocksDiffer)) {
 			return was.event(spec.PodReplaced, "the pod ("+was.role+") is being deleted since "+since.UTC().Format(time.RFC3339), 0)
 		}
 	}
-	n, last := endsOf(pod)
-	switch n -= was.restarts; {
-	case n <= 0:
-		return nil
-	case loadOver.IsZero():
-		return unseenOf(was.name + " has ended, and when the load was over is not known")
-	case last.at.After(loadOver.Add(clocksDiffer)):
+	n, known := endsOf(pod)
+	if n -= was.restarts; n <= 0 {
 		return nil
 	}
-	return was.event(spec.PodEnded, last.words(n), int(n))
+	if loadOver.IsZero() {
+		return unseenOf(was.name + " has ended, and when the load was over is not known")
+	}
+	after := int64(0)
+	for _, end := range known[:min(n, int64(len(known)))] { // those before them were before the pod was ready
+		if !end.at.After(loadOver.Add(clocksDiffer)) {
+			return was.event(spec.PodEnded, end.words(n-after), int(n-after))
+		}
+		after++
+	}
+	if after >= n {
+		return nil
+	}
+	return unseenOf(fmt.Sprintf("%s has ended %s, the last time after the load, and when it did before is not known", was.name, times(n)))
 }
 
 // replacedBy tells what became of a pod that is not there any more. Nothing says when it
@@ -197,42 +206,65 @@ type podEnd struct {
 	text      string
 	code      int64
 	at        time.Time
+	anew      bool // the container runs again
 }
 
 func (e podEnd) words(n int64) string {
 	if e.container == "" {
 		return sentence(strings.TrimSuffix("its pod was ended: "+e.reason+": "+e.text, ": "), 300)
 	}
-	text := fmt.Sprintf("container %s ended %s since it was ready, and was started anew; the last time with exit code %d", e.container, times(n), e.code)
+	then := "was started anew"
+	if !e.anew {
+		then = "does not run again"
+	}
+	text := fmt.Sprintf("container %s ended %s since it was ready, and %s; the last time with exit code %d", e.container, times(n), then, e.code)
 	if e.reason != "" && e.reason != "Error" {
 		text += " (" + e.reason + ")"
 	}
 	return text
 }
 
-// endsOf is how often a pod or its containers have ended, and the last time how.
-func endsOf(pod kube.Object) (n int64, last podEnd) {
+// endsOf is how often a pod or its containers have ended, and those ends of which the node
+// still knows the time and the reason, the last one first. A container that has ended and is
+// not started anew yet is not in the node's count of restarts.
+func endsOf(pod kube.Object) (n int64, known []podEnd) {
 	for _, c := range statusesOf(pod) {
 		restarts, _ := c.Int("restartCount")
 		n += restarts
 		for _, state := range []string{"lastState", "state"} {
 			ended := c.Map(state, "terminated")
 			at, err := time.Parse(time.RFC3339, ended.Text("finishedAt"))
-			if err != nil || at.Before(last.at) {
+			if err != nil {
 				continue
 			}
 			code, _ := ended.Int("exitCode")
-			last = podEnd{container: c.Text("name"), reason: ended.Text("reason"), code: code, at: at}
+			known = append(known, podEnd{container: c.Text("name"), reason: ended.Text("reason"), code: code, at: at, anew: c.Has("state", "running")})
 		}
 	}
 	if phaseOf(pod) == "Failed" {
-		n++
-		last.container, last.reason, last.text = "", pod.Text("status", "reason"), pod.Text("status", "message")
+		failed := podEnd{reason: pod.Text("status", "reason"), text: pod.Text("status", "message"), at: lastOf(known)}
 		if at, err := time.Parse(time.RFC3339, conditionOf(pod, "DisruptionTarget").Text("lastTransitionTime")); err == nil {
-			last.at = at
+			failed.at = at
+		}
+		return n + 1, append([]podEnd{failed}, known...)
+	}
+	for _, c := range pod.List("status", "containerStatuses") {
+		if c.Has("state", "terminated") || c.Has("state", "waiting") && c.Has("lastState", "terminated") {
+			n++
 		}
 	}
-	return n, last
+	slices.SortStableFunc(known, func(a, b podEnd) int { return b.at.Compare(a.at) })
+	return n, known
+}
+
+// lastOf is when the last of some ends was; zero: it is not known.
+func lastOf(known []podEnd) (last time.Time) {
+	for _, end := range known {
+		if end.at.After(last) {
+			last = end.at
+		}
+	}
+	return last
 }
 
 // loadOver is when a load had ended, by its record.

@@ -37,12 +37,21 @@ func TestAWorkerThatEndsUnderLoadIsToldOf(t *testing.T) {
 		events []spec.Event
 		want   string
 	}{
-		"killed for memory":          {func() kube.Object { return restartedPod("w-0", 3, 50*time.Second, "OOMKilled", 137) }, 1, began, "container main ended 2 times since it was ready, and was started anew; the last time with exit code 137 (OOMKilled)"},
-		"a crash":                    {func() kube.Object { return restartedPod("w-0", 1, 30*time.Second, "Error", 1) }, 0, began, "container main ended once since it was ready, and was started anew; the last time with exit code 1"},
-		"as the load ended":          {func() kube.Object { return restartedPod("w-0", 1, 64*time.Second, "Error", 1) }, 0, began, "container main ended once since it was ready, and was started anew; the last time with exit code 1"},
-		"put out of its node":        {func() kube.Object { return evictedPod(30 * time.Second) }, 0, began, "its pod was ended: Evicted: The node was low on resource: memory."},
-		"put out after the load":     {func() kube.Object { return evictedPod(time.Hour) }, 0, began, ""},
-		"before it was ready":        {func() kube.Object { return restartedPod("w-0", 2, 5*time.Second, "Error", 1) }, 2, began, ""},
+		"killed for memory":      {func() kube.Object { return restartedPod("w-0", 3, 50*time.Second, "OOMKilled", 137) }, 1, began, "container main ended 2 times since it was ready, and was started anew; the last time with exit code 137 (OOMKilled)"},
+		"a crash":                {func() kube.Object { return restartedPod("w-0", 1, 30*time.Second, "Error", 1) }, 0, began, "container main ended once since it was ready, and was started anew; the last time with exit code 1"},
+		"as the load ended":      {func() kube.Object { return restartedPod("w-0", 1, 64*time.Second, "Error", 1) }, 0, began, "container main ended once since it was ready, and was started anew; the last time with exit code 1"},
+		"put out of its node":    {func() kube.Object { return evictedPod(30 * time.Second) }, 0, began, "its pod was ended: Evicted: The node was low on resource: memory."},
+		"put out after the load": {func() kube.Object { return evictedPod(time.Hour) }, 0, began, ""},
+		"before it was ready":    {func() kube.Object { return restartedPod("w-0", 2, 5*time.Second, "Error", 1) }, 2, began, ""},
+		"again after the load": {func() kube.Object {
+			return endedAgain(restartedPod("w-0", 1, 30*time.Second, "OOMKilled", 137), time.Hour)
+		}, 0, began,
+			"container main ended once since it was ready, and does not run again; the last time with exit code 137 (OOMKilled)"},
+		"and it does not run again": {func() kube.Object { return endedAgain(memoryPod("w-0", "worker", copied(podReady)), 50*time.Second) }, 0, began,
+			"container main ended once since it was ready, and does not run again; the last time with exit code 2"},
+		"and it waits to be started": {func() kube.Object { return waiting(restartedPod("w-0", 0, 50*time.Second, "Error", 1)) }, 0, began,
+			"container main ended once since it was ready, and does not run again; the last time with exit code 1"},
+		"after the load, twice":      {func() kube.Object { return endedAgain(restartedPod("w-0", 1, time.Hour, "Error", 1), 2*time.Hour) }, 0, began, ""},
 		"after the load":             {func() kube.Object { return restartedPod("w-0", 1, time.Hour, "Error", 1) }, 0, began, ""},
 		"never":                      {func() kube.Object { return memoryPod("w-0", "worker", podReady) }, 0, began, ""},
 		"a pod that is not loaded":   {func() kube.Object { return restartedPod("other", 3, 30*time.Second, "Error", 1) }, 0, began, ""},
@@ -68,7 +77,7 @@ func TestAWorkerThatEndsUnderLoadIsToldOf(t *testing.T) {
 				if len(told) != 1 || len(book.order) != 2 {
 					t.Fatalf("told %+v, judged %d times", told, len(book.order))
 				}
-				if e := told[0]; e.Kind != spec.EventPod || e.Reason != spec.PodEnded || e.Worker != "w-0" || e.Text != c.want || e.Count != int(ends(t, m)-c.before) {
+				if e := told[0]; e.Kind != spec.EventPod || e.Reason != spec.PodEnded || e.Worker != "w-0" || e.Text != c.want || e.Count != int(ends(t, m, began[2].T)-c.before) {
 					t.Errorf("told %+v\nwant %s", e, c.want)
 				}
 				if said := strings.Join(h.said, "\n"); !strings.Contains(said, "w-0: "+c.want) {
@@ -79,13 +88,50 @@ func TestAWorkerThatEndsUnderLoadIsToldOf(t *testing.T) {
 	}
 }
 
-func ends(t *testing.T, m *memoryAPI) int64 {
+// ends is how often the pod has ended, without the ends that are known to be after a time.
+func ends(t *testing.T, m *memoryAPI, over float64) int64 {
 	pod, err := m.Read(t.Context(), resPods, NamesOf(memoryRun).Namespace, "w-0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, _ := endsOf(pod)
+	n, known := endsOf(pod)
+	for _, end := range known {
+		if end.at.After(time.Now().Add(time.Duration(over)*time.Second + clocksDiffer)) {
+			n--
+		}
+	}
 	return n
+}
+
+// endedAgain is a pod whose container has ended, again so long after the run's start, and
+// that the node has not started anew yet.
+func endedAgain(pod kube.Object, after time.Duration) kube.Object {
+	c := pod.List("status", "containerStatuses")[0]
+	c["state"] = map[string]any{"terminated": map[string]any{"exitCode": 2, "finishedAt": time.Now().Add(after).UTC().Format(time.RFC3339)}}
+	return pod
+}
+
+// waiting is a pod whose container the node waits to start anew.
+func waiting(pod kube.Object) kube.Object {
+	pod.List("status", "containerStatuses")[0]["state"] = map[string]any{"waiting": map[string]any{"reason": "CrashLoopBackOff"}}
+	return pod
+}
+
+// Of ends that are after the load the node knows the last one alone, or two: whether there was
+// one under load is then unknown, and nobody is well by it.
+func TestEndsWhoseTimesAreLostAreNotSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for restarts, want := range map[int]string{1: "", 2: "w-0 has ended 2 times, the last time after the load, and when it did before is not known"} {
+			m, k := newMemory(), keptRun()
+			k.Targets = &Targets{Workers: []WorkerTarget{{Name: "w-0", Pod: "w-0"}}}
+			m.put(resPods, restartedPod("w-0", restarts, time.Hour, "Error", 1))
+			r, book, _ := newTestRun(m, k)
+			told, err := r.tellEnded(t.Context(), time.Now().Add(time.Minute))
+			if err != nil || told != (want != "") || told && (book.events[0].Reason != spec.PodsUnseen || book.events[0].Text != want) {
+				t.Errorf("%d restarts: told %+v, %v", restarts, book.events, err)
+			}
+		}
+	})
 }
 
 // What cannot be seen is said, and told to the record: nobody is well by it.

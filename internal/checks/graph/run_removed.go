@@ -1,9 +1,11 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -120,23 +122,71 @@ func (r *Run) firstRemoved(ctx context.Context, loadOver time.Time) (*spec.Event
 		switch {
 		case was == "":
 		case kube.IsNotFound(err):
-			return removal(step, "it is gone"), nil
+			return r.removalUnseen(ctx, step, "it is gone"), nil
 		case err != nil:
 			return nil, err
 		case o.UID() != was:
-			return removal(step, "it is gone, and another of its name is there"), nil
+			return r.removalUnseen(ctx, step, "it is gone, and another of its name is there"), nil
 		case o.Deleting():
-			if e := r.removalOf(step, o, loadOver); e != nil {
+			if e := r.removalOf(ctx, step, o, loadOver); e != nil {
 				return e, nil
 			}
 		}
 	}
+	r.stood = r.Now()
 	return nil, nil
+}
+
+// removalUnseen is the deletion of an object that is not there any more. Its time is that of
+// the last look at which it was: nothing that was measured before then is touched by it.
+func (r *Run) removalUnseen(ctx context.Context, step Step, how string) *spec.Event {
+	now := r.Now()
+	if r.stood.IsZero() {
+		how += ", seen at " + now.UTC().Format(time.RFC3339)
+	} else {
+		how += fmt.Sprintf(" since a time between %s and %s", r.stood.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	if who := r.deletedBy(ctx, step); who != "" {
+		how += "; " + who
+	}
+	e := removal(step, how)
+	if seconds := r.sinceStart(r.stood); !r.stood.IsZero() && seconds > 0 {
+		e.Seconds = &seconds
+	}
+	return e
+}
+
+// tellsOfDeletion are words in the reasons of events by which those who delete say so: a
+// controller that prunes, a garbage collector, a policy that cleans up.
+var tellsOfDeletion = regexp.MustCompile(`(?i)delet|prun|remov|clean|expire`)
+
+// deletedBy is what events say of who deleted an object; "": they say nothing, or cannot be
+// read.
+func (r *Run) deletedBy(ctx context.Context, step Step) string {
+	in := step.Object.Namespace()
+	if in == "" {
+		return ""
+	}
+	all, err := r.API.List(ctx, resEvents, in, "")
+	if err != nil {
+		return ""
+	}
+	began, _ := time.Parse(time.RFC3339Nano, r.Kept.Run.Start)
+	s := &Scene{Events: all}
+	e := s.newest(func(e kube.Object) bool {
+		of := e.Map("involvedObject")
+		return of.Text("kind") == step.Object.Text("kind") && of.Text("name") == step.Object.Name() && tellsOfDeletion.MatchString(e.Text("reason")) && eventTime(e).After(began)
+	})
+	if e == nil {
+		return ""
+	}
+	who := cmp.Or(e.Text("source", "component"), e.Text("reportingComponent"), "somebody")
+	return sentence(fmt.Sprintf("event %s by %s: %s", e.Text("reason"), who, e.Text("message")), 300)
 }
 
 // removalOf is the deletion of an object that is still there; nil: it was deleted after the
 // load.
-func (r *Run) removalOf(step Step, o kube.Object, loadOver time.Time) *spec.Event {
+func (r *Run) removalOf(ctx context.Context, step Step, o kube.Object, loadOver time.Time) *spec.Event {
 	stamp, err := time.Parse(time.RFC3339, o.Text("metadata", "deletionTimestamp"))
 	if err != nil {
 		return removal(step, "it is being deleted")
@@ -146,8 +196,10 @@ func (r *Run) removalOf(step Step, o kube.Object, loadOver time.Time) *spec.Even
 		return nil
 	}
 	how := "it is being deleted since " + at.UTC().Format(time.RFC3339)
-	if who := writersAt(o, at); who != "" {
-		how += "; " + who
+	for _, who := range []string{writersAt(o, at), r.deletedBy(ctx, step)} {
+		if who != "" {
+			how += "; " + who
+		}
 	}
 	e := removal(step, how)
 	if seconds := r.sinceStart(at); seconds > 0 {

@@ -170,8 +170,36 @@ func TestALoadWhoseGraphIsDeletedIsEnded(t *testing.T) {
 		if err != nil || end.By != ByRecord || time.Since(began) > 2*time.Minute {
 			t.Fatalf("%+v, %v after %s", end, err, time.Since(began))
 		}
-		if last := book.events[len(book.events)-1]; last.Kind != spec.EventRemoved {
+		last := book.events[len(book.events)-1]
+		if last.Kind != spec.EventRemoved || last.Seconds == nil || *last.Seconds < 40 || *last.Seconds >= 60 || !strings.Contains(last.Text, "it is gone since a time between ") {
 			t.Errorf("told %+v", last)
 		}
 	})
+}
+
+// Who deletes says so in an event, if at all.
+func TestEventsTellWhoDeleted(t *testing.T) {
+	n := NamesOf(memoryRun)
+	event := func(kind, name, reason string, after time.Duration) kube.Object {
+		return kube.Object{"metadata": map[string]any{"name": reason + kind, "namespace": n.Namespace}, "involvedObject": map[string]any{"kind": kind, "name": name},
+			"reason": reason, "message": "not in git", "source": map[string]any{"component": "argocd"}, "lastTimestamp": time.Now().Add(after).UTC().Format(time.RFC3339)}
+	}
+	for name, c := range map[string]struct {
+		event kube.Object
+		want  string
+	}{
+		"of the graph":         {event("DynamoGraphDeployment", n.Graph, "ResourcePruned", time.Minute), "; event ResourcePruned by argocd: not in git"},
+		"of another":           {event("DynamoGraphDeployment", "theirs", "ResourcePruned", time.Minute), ""},
+		"of something else":    {event("DynamoGraphDeployment", n.Graph, "Reconciled", time.Minute), ""},
+		"of the run before it": {event("DynamoGraphDeployment", n.Graph, "ResourcePruned", -time.Hour), ""},
+	} {
+		m := newMemory()
+		r, _ := removable(m)
+		m.put(resEvents, c.event)
+		m.drop(resGraphs("v1beta1"), n.Namespace, n.Graph)
+		gone, err := r.firstRemoved(t.Context(), time.Time{})
+		if err != nil || gone == nil || strings.Contains(gone.Text, "event ") != (c.want != "") || !strings.HasSuffix(gone.Text, c.want) {
+			t.Errorf("%s: %+v, %v", name, gone, err)
+		}
+	}
 }

@@ -386,6 +386,7 @@ func TestARunGivesSignsOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		r, _, _ := newTestRun(m, keptRun())
+		play(m, map[time.Duration]func(){time.Second: func() { m.graphIs("pending", 0, 0) }})
 		go func() {
 			time.Sleep(5 * time.Minute)
 			kept, err := FindKept(t.Context(), m, "aicr-validation", memoryRun)

@@ -18,7 +18,8 @@ type Scene struct {
 	Claims []kube.Object
 
 	Components []kube.Object // DynamoComponentDeployments of the graph, where it has any
-	Cliques    []kube.Object // PodCliques of the graph, where Grove makes its pods
+	CliqueSets []kube.Object // PodCliqueSets of the graph, where Grove makes its pods
+	Cliques    []kube.Object // PodCliques, likewise
 
 	Graph    kube.Object // nil, as those below: not there
 	Volume   kube.Object

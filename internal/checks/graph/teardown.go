@@ -349,7 +349,7 @@ func (r *remover) within(ctx context.Context, in string) {
 		stuck = !r.remove(ctx, res, o, true, graphGoneWithin) || stuck
 	}
 	for _, o := range r.some(ctx, resJobs, in) {
-		r.remove(ctx, resJobs, o, true, jobGoneWithin)
+		r.removeJob(ctx, o)
 	}
 	if !stuck && !r.dry {
 		r.emptied(ctx, in)

@@ -47,3 +47,20 @@ func TestAJobIsRemovedWithoutThePodOfADeadNode(t *testing.T) {
 		})
 	}
 }
+
+// In a namespace that the run shares with others it is the same.
+func TestAJobOfASharedNamespaceIsRemovedWithoutThePodOfADeadNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memorySettings()
+		s.Namespace, s.Namespaced = "team-a", true
+		m, h := newMemory(), &heard{}
+		job := kube.Object{"metadata": map[string]any{"name": s.Names().Load, "namespace": "team-a", "labels": words(Labels(s.Run, PartLoad)), "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": []any{"foregroundDeletion"}}}
+		m.put(resJobs, job)
+		m.put(resPods, kube.Object{"metadata": map[string]any{"name": "load-x", "namespace": "team-a", "labels": map[string]any{"batch.kubernetes.io/job-name": s.Names().Load}},
+			"spec": map[string]any{"nodeName": "gpu-9"}, "status": map[string]any{"phase": "Running"}})
+		Teardown(t.Context(), m, s, h.told())
+		if said := strings.Join(h.said, "\n"); m.has(resJobs, "team-a", s.Names().Load) || !strings.Contains(said, "is removed without its pod load-x: its node gpu-9 ") {
+			t.Errorf("said %s", said)
+		}
+	})
+}

@@ -126,11 +126,13 @@ func (w *watcher) children(ctx context.Context, s *Scene) (err error) {
 	if !w.s.Grove {
 		return nil
 	}
-	s.Cliques, err = w.api.List(ctx, kube.Resource{Group: groupGrove, Version: "v1alpha1", Name: "podcliques"}, w.names.Namespace, "")
-	if err := unlessAbsent(err); err != nil {
-		return fmt.Errorf("looking at the graph's cliques: %w", err)
+	for name, into := range map[string]*[]kube.Object{"podcliquesets": &s.CliqueSets, "podcliques": &s.Cliques} {
+		all, err := w.api.List(ctx, kube.Resource{Group: groupGrove, Version: "v1alpha1", Name: name}, w.names.Namespace, "")
+		if err := unlessAbsent(err); err != nil {
+			return fmt.Errorf("looking at the graph's %s: %w", name, err)
+		}
+		*into = ownOf(w.s, all)
 	}
-	s.Cliques = ownOf(w.s, s.Cliques)
 	return nil
 }
 

@@ -256,6 +256,7 @@ func TestAStartEndsWithWhatThereIs(t *testing.T) {
 			told := h.told()
 			told.Waiting = func(s string) { lines = append(lines, s) }
 			play(m, map[time.Duration]func(){
+				time.Second / 2:   func() { m.graphIs("pending", 0, 0) },
 				500 * time.Second: func() { m.put(resPods, memoryPod("w-1", "worker", podCreating)) },
 				c.after:           func() { m.put(resPods, memoryPod("w-0", "worker", c.pod)); m.graphIs(c.state, 1, 2) },
 				535 * time.Second: func() {
