@@ -118,7 +118,7 @@ func (o *artifacts) write(r *benchReport, doc *spec.Bench) error {
 // confidence, and without what steers the terminal that it is written to.
 func (j *benchJob) confidentialFile(content func(io.Writer) error) func(io.Writer) error {
 	return func(w io.Writer) error {
-		masked := j.mask.Writer(redact.JSONWriter(w))
+		masked := j.mask.JSONWriter(redact.JSONWriter(w))
 		return errors.Join(content(masked), masked.Close())
 	}
 }
