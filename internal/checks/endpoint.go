@@ -38,6 +38,7 @@ type EndpointOptions struct {
 	AnswerWithin time.Duration // for the first answers, all together; 0: 300 s
 	Grace        time.Duration // for what is in flight when an episode's time is up; 0: 30 s
 
+	Mask     *redact.Mask              // of all that the servers are told in confidence; nil: what Target has of that
 	Host     fs.FS                     // this machine's file tree, for the engine's audit; nil: not audited
 	Audit    func() []spec.BenchReason // what else makes an episode invalid, asked after each; nil: nothing
 	Progress func(Progress)            // called some times a second under load; nil: nobody looks
@@ -123,7 +124,7 @@ func NewEndpoint(o EndpointOptions) (*Endpoint, error) {
 	if _, err := workload.Synthetic(tried); err != nil {
 		wrong = append(wrong, err)
 	}
-	e.mask = redact.NewMask(SecretsOf(&o.Target)...)
+	e.mask = cmp.Or(o.Mask, redact.NewMask(o.Target.Secrets()...))
 	return e, errors.Join(wrong...)
 }
 
@@ -175,20 +176,6 @@ func (e *Endpoint) note(format string, args ...any) {
 	if e.o.Note != nil && !known {
 		e.o.Note(text)
 	}
-}
-
-// SecretsOf lists what a server is told in confidence: some repeat what they refuse.
-func SecretsOf(t *load.TargetOptions) []string {
-	values := append([]string{t.APIKey}, redact.InURL(t.URL)...)
-	for name, all := range t.Header {
-		for _, v := range all {
-			values = append(values, redact.InHeader(name, v)...)
-		}
-	}
-	if t.Proxy != "" {
-		values = append(values, redact.InURL(t.Proxy)...)
-	}
-	return values
 }
 
 // longestText bounds what of a server's words is kept.

@@ -224,6 +224,9 @@ func (e *Endpoint) series(all []spec.Sample, by time.Duration, waved spec.Client
 		if s.Source == spec.SourceWorker {
 			s.Name = e.names.ofPage(s.Name, s.Instance)
 		}
+		if e.mask != nil {
+			s = s.WithTexts(e.mask.Text)
+		}
 		s.Gap = e.clean(s.Gap)
 		if c := s.Client; c != nil {
 			c.Sent, c.Ended, c.Tokens = c.Sent-waved.Sent, c.Ended-waved.Ended, c.Tokens-waved.Tokens

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"aicr/internal/load/aiperf"
 	"aicr/internal/redact"
@@ -53,14 +54,14 @@ func openArtifacts(dir, prefix, level string) (*artifacts, error) {
 func (o *artifacts) rehearse() error {
 	var made []string // the innermost first
 	for d := filepath.Clean(o.dir); ; d = filepath.Dir(d) {
-		if _, err := os.Stat(d); err == nil || filepath.Dir(d) == d {
+		if _, err := os.Lstat(d); err == nil || filepath.Dir(d) == d { // a link that leads nowhere is there, too
 			break
 		}
 		made = append(made, d)
 	}
 	defer func() {
 		for _, d := range made {
-			_ = os.Remove(d) // fails, as it should, when somebody has put something into it
+			_ = syscall.Rmdir(d) // fails, as it should, when somebody has put something into it or in its place
 		}
 	}()
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
@@ -118,7 +119,7 @@ func (o *artifacts) write(r *benchReport, doc *spec.Bench) error {
 // confidence, and without what steers the terminal that it is written to.
 func (j *benchJob) confidentialFile(content func(io.Writer) error) func(io.Writer) error {
 	return func(w io.Writer) error {
-		masked := j.mask.Writer(redact.JSONWriter(w))
+		masked := j.mask.JSONWriter(redact.JSONWriter(w))
 		return errors.Join(content(masked), masked.Close())
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"aicr/internal/checks"
 	"aicr/internal/load"
 	"aicr/internal/load/metric"
 	"aicr/internal/load/workload"
@@ -317,7 +316,7 @@ func (o *benchOptions) checkSecrets(a *app, t *load.TargetOptions) (wrong []erro
 		}
 		t.Header.Add(name, strings.TrimSpace(value))
 	}
-	a.secrets.add(checks.SecretsOf(t)...)
+	a.secrets.add(t.Secrets()...)
 	var err error
 	if t.TLS, err = tlsConfig(a.ended, o.caFile, o.insecure); err != nil {
 		wrong = append(wrong, err)

@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"aicr/internal/sim/truth"
 )
 
 // foreignText is what a hostile server says wherever it may say anything.
@@ -34,7 +36,7 @@ func (h hostileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	quoted, _ := json.Marshal(said)
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/metrics"):
-		h.metrics(w)
+		h.metrics(w, foreignText+" "+r.URL.RawQuery+" "+r.URL.Query().Get("key")+" "+r.Header.Get("Authorization"))
 	case strings.HasSuffix(r.URL.Path, "/v1/models"):
 		id, _ := json.Marshal(foreignText)
 		list := fmt.Sprintf(`{"id":%s}`, id)
@@ -59,8 +61,8 @@ func (h hostileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (h hostileServer) metrics(w io.Writer) {
-	label := strings.NewReplacer("\\", `\\`, "\"", `\"`, "\n", `\n`).Replace(foreignText)
+func (h hostileServer) metrics(w io.Writer, says string) {
+	label := strings.NewReplacer("\\", `\\`, "\"", `\"`, "\n", `\n`).Replace(says)
 	for _, name := range []string{"vllm:num_requests_running", "vllm:generation_tokens_total", "dynamo_frontend_active_requests", "dynamo_frontend_requests_total"} {
 		fmt.Fprintf(w, "%s{engine=\"%s\",pod=\"%s\",gpu_uuid=\"%s\",status=\"error\",error_type=\"%s\"} 3\n", name, label, label, label, label)
 	}
@@ -139,7 +141,7 @@ func TestNothingThatAServerSaysDoesAnything(t *testing.T) {
 					case "watch":
 						args = append(args, "--worker-metrics", page+"/w/metrics?key="+confidedQuery, "--gpu-metrics", page, "--node-metrics", page)
 					case "validate":
-						args = append(args, "--worker-metrics", page, "--gpu-metrics", page)
+						args = append(args, "--worker-metrics", page+"/w/metrics?key="+confidedQuery, "--gpu-metrics", page+"/g/metrics?key="+confidedQuery)
 					}
 					streams := runConfided(t, network, args...)
 					if args[0] == "validate" {
@@ -181,4 +183,59 @@ func runConfided(t *testing.T, network Network, args ...string) string {
 		t.Errorf("%v says nothing", args)
 	}
 	return stdout.String() + stderr.String()
+}
+
+// What was told in confidence may look like a number, or like the name of a field: what is
+// written as JSON stays JSON, and has it in no text.
+func TestASecretBreaksNoDocument(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, network Network) {
+		dir := t.TempDir()
+		url, _ := network.serveScript(t, truth.Script{TTFT: 20 * time.Millisecond, ITL: time.Millisecond, Workers: 1})
+		run := startProgram(t, network, "bench", "--url", url, "-c", "2", "--request-count", "4", "--osl", "8", "--artifact-dir", dir, "-o", "json",
+			"--header", "X-Tenant: 946684", "--header", "X-Mode: concurrency", "--header", "X-Level: requests")
+		if code := <-run.code; code != int(Passed) {
+			t.Fatalf("exit code %d\n%s", code, &run.stderr)
+		}
+		written := allWritten(t, dir)
+		written["standard output"] = run.stdout.String()
+		for name, text := range written {
+			parts := []string{text}
+			if strings.HasSuffix(name, ".jsonl") {
+				parts = strings.Split(strings.TrimSpace(text), "\n")
+			}
+			for _, part := range parts {
+				if !json.Valid([]byte(part)) {
+					t.Fatalf("%s is no JSON: %.300s", name, part)
+				}
+			}
+		}
+		if text := written[filepath.Join(dir, "bench.json")]; !strings.Contains(text, `"concurrency"`) {
+			t.Errorf("a field's name is hidden: %s", text)
+		}
+	})
+}
+
+// A word that stands where none was expected may be an address with a key in it.
+func TestAWordThatIsNotExpectedIsShownWithoutItsKey(t *testing.T) {
+	for _, args := range [][]string{{"bench", "http://h:8000/v1?api_key=CANARY12345"}, {"http://u:CANARY12345@h"}, {"validate", "api_key=CANARY12345"},
+		{"watch", "h:8000?CANARY12345"}, {"clean", "Authorization: Bearer CANARY12345"}} {
+		var said keptWriter
+		env := testEnv(nil, args...)
+		env.Stderr = &said
+		if code := Run(t.Context(), env); code != int(Misused) || strings.Contains(said.String(), "CANARY") {
+			t.Errorf("%q: exit code %d\n%s", args, code, &said)
+		}
+	}
+}
+
+// A metrics page of a gateway is asked with what the endpoint's address has in its query.
+func TestThePageOfAnEndpoint(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"http://h:8000": "http://h:8000/metrics", "http://h/x/v1/": "http://h/x/metrics",
+		"http://h/v1?api_key=a": "http://h/metrics?api_key=a", "http://h?a=b/c": "http://h/metrics?a=b/c",
+	} {
+		if got := pageOfEndpoint(endpoint); got != want {
+			t.Errorf("%s: %s, want %s", endpoint, got, want)
+		}
+	}
 }

@@ -193,3 +193,24 @@ func readWhole(ended <-chan struct{}, path string, most int64) ([]byte, error) {
 	}
 	return text, err
 }
+
+// maxKubeconfig is how large a kubeconfig may be, with the certificates in it.
+const maxKubeconfig = 16 << 20
+
+// kubeconfigEnds says why a kubeconfig is not read: client-go reads to the end whatever it is
+// given, and waits for who writes to a pipe. One that is not there is client-go's to tell.
+func kubeconfigEnds(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	switch mode := info.Mode(); {
+	case mode.IsRegular() && info.Size() > maxKubeconfig:
+		return &InputError{Path: path, Fault: TooLarge, Most: maxKubeconfig}
+	case mode.IsRegular(), filepath.Clean(path) == os.DevNull:
+		return nil
+	case streamPath.MatchString(path) && mode&fs.ModeNamedPipe != 0: // of <(command), which ends
+		return nil
+	}
+	return &InputError{Path: path, Fault: NotAFile}
+}

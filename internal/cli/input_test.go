@@ -56,6 +56,9 @@ func TestNoInputHangsOrNeverEnds(t *testing.T) {
 		"a run":          {"judge", "FILE"},
 		"a run's report": {"report", "FILE"},
 		"a history":      {"validate", "--sim", "small", "--history", "FILE", "--dry-run"},
+		"a kubeconfig":   {"snapshot", "--kubeconfig", "FILE"},
+		"one to clean":   {"clean", "--kubeconfig", "FILE"},
+		"one to run on":  {"validate", "--recipe", "h100-eks-ubuntu-inference-dynamo", "--kubeconfig", "FILE"},
 	}
 	for what, args := range commands {
 		for _, kind := range []string{"pipe", "folder", "endless", "link to a pipe"} {

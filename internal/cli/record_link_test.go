@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,5 +59,31 @@ func TestARunNeverReplacesALink(t *testing.T) {
 	}
 	if _, err := os.Readlink(link); err != nil {
 		t.Errorf("the link is gone: %v", err)
+	}
+}
+
+// Nothing that a command is given to write to is removed because it is a link.
+func TestALinkThatLeadsNowhereStays(t *testing.T) {
+	for what, args := range map[string][]string{
+		"artifacts":  {"bench", "--url", "http://127.0.0.1:1", "--model", "m", "--request-count", "1", "--output-artifact-dir", "LINK"},
+		"below them": {"bench", "--url", "http://127.0.0.1:1", "--model", "m", "--request-count", "1", "--output-artifact-dir", "LINK/a/b"},
+		"a report":   {"validate", "--sim", "small", "--profile", "smoke", "--run", "RUN", "--report", "html=LINK/r.html"},
+		"a record":   {"watch", "--log", "LOG", "--duration", "1", "--record", "LINK"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			link := filepath.Join(dir, "link")
+			if err := errors.Join(os.Symlink(filepath.Join(dir, "missing"), link), os.WriteFile(filepath.Join(dir, "log"), nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			own := make([]string, len(args))
+			for i, arg := range args {
+				own[i] = strings.NewReplacer("LINK", link, "RUN", filepath.Join(dir, "run"), "LOG", filepath.Join(dir, "log")).Replace(arg)
+			}
+			synctest.Test(t, func(t *testing.T) { Run(t.Context(), testEnv(nil, own...)) })
+			if _, err := os.Readlink(link); err != nil {
+				t.Errorf("the link is gone: %v", err)
+			}
+		})
 	}
 }

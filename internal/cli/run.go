@@ -238,14 +238,14 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if near := nearest(args[0], names); near != "" {
 		hint = fmt.Sprintf("did you mean '%s %s'?", cmd.CommandPath(), near)
 	}
-	return misuse(hint, "unknown command %q", args[0])
+	return misuse(hint, "unknown command %q", shownWord(args[0]))
 }
 
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return misuse(helpHint(cmd), "unexpected argument %q", args[0])
+	return misuse(helpHint(cmd), "unexpected argument %q", shownWord(args[0]))
 }
 
 func helpHint(cmd *cobra.Command) string {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"io"
 	"regexp"
 	"slices"
@@ -45,7 +47,13 @@ func (c *confidential) Write(p []byte) (int, error) {
 	if mask == nil {
 		return c.w.Write(p)
 	}
-	if _, err := io.WriteString(c.w, mask.Text(string(p))); err != nil {
+	masked := []byte(nil)
+	if text := bytes.TrimSpace(p); len(text) > 0 && (text[0] == '{' || text[0] == '[') && json.Valid(text) {
+		masked = mask.JSON(p) // what is a document stays one
+	} else {
+		masked = []byte(mask.Text(string(p)))
+	}
+	if _, err := c.w.Write(masked); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -63,6 +71,14 @@ func shownValue(flag, value string) string {
 		return redact.Masked(value)
 	}
 	return value
+}
+
+// shownWord is a word of a command line that stands where none was expected.
+func shownWord(word string) string {
+	if isURL(word) || strings.Contains(word, "?") {
+		return redact.URL(word)
+	}
+	return redact.Masked(word)
 }
 
 // shownFlag is a flag of a command line that was recorded.

@@ -39,7 +39,13 @@ func (o *clusterFlags) check() error {
 
 // connect finds the cluster, and says on standard error which it is.
 func (a *app) connect(o clusterFlags) (*kube.Cluster, error) {
-	c, err := kube.Connect(kube.Access{Kubeconfig: o.kubeconfig, Context: o.context, LookupEnv: a.env.LookupEnv, Program: "aicr/" + a.env.Build.Version})
+	access := kube.Access{Kubeconfig: o.kubeconfig, Context: o.context, LookupEnv: a.env.LookupEnv, Program: "aicr/" + a.env.Build.Version}
+	for _, path := range access.Files() {
+		if err := kubeconfigEnds(path); err != nil {
+			return nil, misuse("name another file with --kubeconfig, or in KUBECONFIG", "reading the kubeconfig: %w", err)
+		}
+	}
+	c, err := kube.Connect(access)
 	if missing, ok := errors.AsType[*kube.NoConfigError](err); ok {
 		return nil, misuse("name one with --kubeconfig FILE or in KUBECONFIG", "%w", missing)
 	}
@@ -55,6 +61,7 @@ func (a *app) connect(o clusterFlags) (*kube.Cluster, error) {
 	if err != nil {
 		return nil, misuse("kubectl config view shows what is in it", "%w", err)
 	}
+	a.secrets.add(c.Secrets()...)
 	c.First, c.Down = o.whole(), kube.DefaultDown
 	if o.timeout > 0 { // who asks for patience gets it
 		c.Down = c.First

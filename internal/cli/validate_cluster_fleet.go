@@ -136,7 +136,7 @@ func (j *validateJob) printFleet(f *spec.FleetVerdict, dir string) error {
 		return a.printJSON(f)
 	}
 	if a.quiet {
-		_, err := fmt.Fprintf(a.env.Stdout, "%s  %s\n", f.Verdict, f.Reason)
+		_, err := fmt.Fprintf(a.env.Stdout, "%s  %s\n", f.Verdict, layout.Clean(f.Reason))
 		return err
 	}
 	_, err := a.env.Stdout.Write(fleetText(f, dir, a.stdoutPalette()))

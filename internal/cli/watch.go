@@ -229,7 +229,7 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 		bad("0 goes on until Ctrl-C", "--duration: %s is negative", time.Duration(o.duration))
 	}
 	if o.url != "" {
-		page, err := observe.ParseTarget(strings.TrimSuffix(strings.TrimSuffix(o.url, "/"), "/v1") + "/metrics")
+		page, err := observe.ParseTarget(pageOfEndpoint(o.url))
 		if err != nil {
 			bad("write it as http://HOST:PORT", "--url: %w", err)
 		} else if len(o.frontends) == 0 {
@@ -293,6 +293,16 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// pageOfEndpoint is the page of an endpoint. A gateway that wants a key in the query wants it
+// there too.
+func pageOfEndpoint(endpoint string) string {
+	base, rest := endpoint, ""
+	if i := strings.IndexAny(endpoint, "?#"); i >= 0 {
+		base, rest = endpoint[:i], endpoint[i:]
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(base, "/"), "/v1") + "/metrics" + rest
 }
 
 // clockTime is the time of day, which is what the other logs of an incident have.

@@ -54,7 +54,9 @@ type sighting struct {
 
 // Sample takes a sample.
 func (s *sightings) Sample(sample spec.Sample) {
-	sample.Gap = s.secrets.known().Text(sample.Gap)
+	if mask := s.secrets.known(); mask != nil {
+		sample = sample.WithTexts(mask.Text)
+	}
 	s.mu.Lock()
 	s.live.Add(sample)
 	s.tally.Add(sample)

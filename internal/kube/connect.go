@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"aicr/internal/redact"
 )
 
 // Access says which cluster is meant. As for kubectl, Kubeconfig goes before $KUBECONFIG,
@@ -106,20 +108,26 @@ func connectTo(config *rest.Config, name string) (*Cluster, error) {
 	return c, nil
 }
 
-func (a Access) find() (*rest.Config, string, error) {
+// Files are the kubeconfigs that are read, each of which may not be there.
+func (a Access) Files() []string {
 	env := func(name string) string { v, _ := a.LookupEnv(name); return v }
-	rules := &clientcmd.ClientConfigLoadingRules{WarnIfAllMissing: true}
-	var missing clientcmd.MissingConfigError
-	rules.Warner = func(err error) { errors.As(err, &missing) }
-	named := env("KUBECONFIG") != ""
 	switch {
 	case a.Kubeconfig != "": // as one that may be missing like the others, so that all are told alike
-		rules.Precedence, named = []string{a.Kubeconfig}, true
-	case named:
-		rules.Precedence = filepath.SplitList(env("KUBECONFIG"))
+		return []string{a.Kubeconfig}
+	case env("KUBECONFIG") != "":
+		return filepath.SplitList(env("KUBECONFIG"))
 	case env("HOME") != "":
-		rules.Precedence = []string{filepath.Join(env("HOME"), ".kube", "config")}
+		return []string{filepath.Join(env("HOME"), ".kube", "config")}
 	}
+	return nil
+}
+
+func (a Access) find() (*rest.Config, string, error) {
+	env := func(name string) string { v, _ := a.LookupEnv(name); return v }
+	rules := &clientcmd.ClientConfigLoadingRules{WarnIfAllMissing: true, Precedence: a.Files()}
+	var missing clientcmd.MissingConfigError
+	rules.Warner = func(err error) { errors.As(err, &missing) }
+	named := a.Kubeconfig != "" || env("KUBECONFIG") != ""
 	raw, err := rules.Load()
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
@@ -153,13 +161,11 @@ func (a Access) choose(raw *api.Config) (*rest.Config, string, error) {
 	return config, name, nil
 }
 
+// Secrets are what gives access to the cluster: nothing that is said has one of them.
+func (c *Cluster) Secrets() []string { return c.secrets }
+
 func secretsOf(c *rest.Config) []string {
-	all := []string{c.BearerToken, c.Password}
-	if u, err := url.Parse(c.Host); err == nil && u.User != nil {
-		password, _ := u.User.Password()
-		all = append(all, password, u.User.Username())
-	}
-	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
+	return append([]string{c.BearerToken, c.Password}, redact.InURL(c.Host)...)
 }
 
 func withoutUser(address string) string {
@@ -171,11 +177,9 @@ func withoutUser(address string) string {
 	return u.String()
 }
 
-var (
-	inAddress = regexp.MustCompile(`//[^/@\s"]+@`)
-	inQuery   = regexp.MustCompile(`\?[^\s"']+`)
-	bearer    = regexp.MustCompile(`(?i)(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
-)
+// inQuery is the query of an address, which client-go repeats: it is of no interest, and may
+// have a secret in it.
+var inQuery = regexp.MustCompile(`(://[^\s"'?]+)\?[^\s"']+`)
 
 // plain is an error that can be shown: nothing of it gives access.
 func (c *Cluster) plain(err error) error {
@@ -185,15 +189,11 @@ func (c *Cluster) plain(err error) error {
 	return &shownError{c.shown(err.Error()), err}
 }
 
+// shown is what a server said, or client-go of it, without secrets: masked, cleaned, and then
+// cut.
 func (c *Cluster) shown(text string) string {
-	for _, s := range c.secrets {
-		text = strings.ReplaceAll(text, s, "***")
-	}
-	text = inAddress.ReplaceAllString(text, "//")
-	text = inQuery.ReplaceAllString(text, "")
-	text = bearer.ReplaceAllString(text, "$1 ***")
-	text = strings.Join(strings.Fields(text), " ")
-	return upTo(text, longest)
+	text = inQuery.ReplaceAllString(redact.NewMask(c.secrets...).Foreign(text), "$1")
+	return upTo(strings.Join(strings.Fields(redact.Clean(text)), " "), longest)
 }
 
 // longest is how much of an error is shown: the text of a policy that refuses an object comes

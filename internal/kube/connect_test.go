@@ -96,11 +96,14 @@ func TestWhichClusterIsMeant(t *testing.T) {
 }
 
 func TestNothingSecretIsShown(t *testing.T) {
-	c := &Cluster{secrets: []string{"s3cret"}}
+	c := &Cluster{secrets: []string{"s3cret-token"}}
 	for text, want := range map[string]string{
-		`Get "https://me:pw@host:6443/version?token=abc": refused`: `Get "https://host:6443/version": refused`,
-		"s3cret is not a token":                        "*** is not a token",
-		"sent Authorization: Bearer eyJhbGciOi.J9-x_y": "sent Authorization: Bearer ***",
+		`Get "https://me:pw@host:6443/version?token=abc": refused`: `Get "https://***@host:6443/version": refused`,
+		"s3cret-token is not a token":                              "*** is not a token",
+		"czNjcmV0LXRva2Vu, s3cret%2Dtoken":                         "***, ***",
+		"why? because\x1b[2J\u202e":                                "why? because□[2J□",
+		"::error::x":                                               ": :error::x",
+		"sent Authorization: Bearer eyJhbGciOi.J9-x_y":             "sent Authorization: Bearer ***",
 		"two\nlines": "two lines",
 		"nodes is forbidden: User \"a\" cannot list resource \"nodes\"": "nodes is forbidden: User \"a\" cannot list resource \"nodes\"",
 		strings.Repeat("x", longest+100):                                strings.Repeat("x", longest) + "…",

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -224,14 +225,24 @@ func (u *upgraded) RoundTrip(r *http.Request) (*http.Response, error) {
 type tail struct {
 	most int
 	kept bytes.Buffer
+	cut  bool
 }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.kept.Write(p)
 	if over := t.kept.Len() - t.most; over > 0 {
 		t.kept.Next(over)
+		t.cut = true
 	}
 	return len(p), nil
 }
 
-func (t *tail) String() string { return t.kept.String() }
+// String is without the rest of a word whose beginning is not there any more: one that is
+// secret would not be known by it.
+func (t *tail) String() string {
+	text := t.kept.String()
+	if i := strings.IndexAny(text, " \t\r\n"); t.cut && i >= 0 {
+		return text[i+1:]
+	}
+	return text
+}

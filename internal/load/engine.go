@@ -334,6 +334,7 @@ func (s *sender) begin(st *stage, str *stream, lane Lane, seq, intended int64, u
 	} else {
 		rec.Phase = Steady // assigned when the run's windows are known
 	}
+	str.mask = s.run.plan.Target.mask
 	str.begin(rec)
 }
 
@@ -361,7 +362,8 @@ func (s *sender) finish(str *stream, at int64, cause error) {
 // surplus notes bytes that came when no request was under way. The answer before them, of
 // rec, is not served: it may have been that of another request.
 func (s *sender) surplus(rec *Record, b []byte) {
-	cause := &surplusError{excerpt(b, 80)}
+	mask := s.run.plan.Target.mask
+	cause := &surplusError{excerpt(mask, b, 80)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unsolicited++
@@ -371,7 +373,7 @@ func (s *sender) surplus(rec *Record, b []byte) {
 	if rec.OK() {
 		s.run.live.failed.Add(1)
 	}
-	rec.Class, rec.Detail = Unsolicited, s.log.detail(excerpt([]byte(cause.Error()), maxMessage))
+	rec.Class, rec.Detail = Unsolicited, s.log.detail(excerpt(mask, []byte(cause.Error()), maxMessage))
 }
 
 // assignPhases tells ramp and drain from the steady part, once all is known.

@@ -170,7 +170,7 @@ func (x *examiner) send(ctx context.Context, body []byte, asked int) (Record, er
 	limited, cancel := context.WithTimeoutCause(ctx, x.timeout, errTimeout)
 	defer cancel()
 	rec := Record{Asked: clamp(int64(asked))}
-	var str stream
+	str := stream{mask: x.target.mask}
 	str.begin(&rec)
 	x.asked++
 	was := x.target.quickAck

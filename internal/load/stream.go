@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"syscall"
-	"unicode/utf8"
 
 	"aicr/internal/load/chat"
 	"aicr/internal/load/http1"
 	"aicr/internal/load/sse"
+	"aicr/internal/redact"
 )
 
 // stream turns the bytes of one answer, as they come, into its Record. It is
@@ -36,6 +35,16 @@ type stream struct {
 
 	mostEvents int32
 	mostBytes  int64
+
+	mask *redact.Mask // of what the server is told in confidence, which it may repeat
+	said [2]excerpted // the last excerpts: servers repeat themselves
+}
+
+// excerpted is an excerpt and what it was made of.
+type excerpted struct {
+	text   string
+	source []byte
+	limit  int
 }
 
 // maxBody is how much of an error's body is kept.
@@ -87,7 +96,7 @@ func (s *stream) feed(b []byte, at int64) (whole bool) {
 	}
 	if n < len(b) {
 		if s.over = idleStateOf(b[n:]) == idleEnded; !s.over {
-			s.broken = &surplusError{excerpt(b[n:], 80)}
+			s.broken = &surplusError{s.excerpt(b[n:], 80)}
 		}
 	}
 	return s.oversized() || s.answer.Done()
@@ -162,7 +171,7 @@ func (s *stream) Event(name, data []byte) {
 	c := &s.chunk
 	if err := s.reader.Parse(data, c); err != nil {
 		if s.broken == nil {
-			s.broken = fmt.Errorf("event %d: %w: %s", r.Events, err, excerpt(data, 80))
+			s.broken = fmt.Errorf("event %d: %w: %s", r.Events, err, s.excerpt(data, 80))
 		}
 		return
 	}
@@ -304,7 +313,7 @@ func (s *stream) finish(at int64, cause error) (message string) {
 	if s.rec.OK() {
 		return ""
 	}
-	return excerpt([]byte(message), maxMessage)
+	return s.excerpt([]byte(message), maxMessage)
 }
 
 func (s *stream) close(at int64, cause error) (message string) {
@@ -332,7 +341,7 @@ func (s *stream) close(at int64, cause error) (message string) {
 	case r.Status != 0 && r.Status != 200:
 		r.Class, message = HTTPStatus, s.statusMessage()
 	case len(s.fault) > 0:
-		r.Class, message = ErrorEvent, excerpt(s.fault, 400)
+		r.Class, message = ErrorEvent, s.excerpt(s.fault, 400)
 	case errors.Is(cause, errTimeout):
 		r.Class, message = Timeout, cause.Error()
 	case r.Status == 200 && !s.isSSE:
@@ -378,23 +387,26 @@ func (s *stream) bodyMessage() string {
 	case s.isHTML:
 		return "(a page of HTML)"
 	}
-	return excerpt(s.body, 400)
+	return s.excerpt(s.body, 400)
 }
 
-// excerpt makes foreign bytes fit for one line of a report.
-func excerpt(b []byte, limit int) string {
-	text := strings.ToValidUTF8(string(bytes.TrimSpace(b)), "�")
-	text = strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
-			return ' '
-		}
-		return c
-	}, text)
+// excerpt makes a server's bytes fit for one line of a report: masked, cleaned, and then
+// cut. What the bytes are a part of may go on with the rest of a secret.
+func (s *stream) excerpt(b []byte, limit int) string {
+	last := &s.said[0]
+	if limit == maxMessage {
+		last = &s.said[1]
+	}
+	if last.limit != limit || !bytes.Equal(last.source, b) {
+		last.text, last.source, last.limit = excerpt(s.mask, b, limit), append(last.source[:0], b...), limit
+	}
+	return last.text
+}
+
+func excerpt(mask *redact.Mask, b []byte, limit int) string {
+	text := redact.Clean(redact.Masked(mask.Part(string(bytes.TrimSpace(b)))))
 	if len(text) > limit {
-		for limit > 0 && !utf8.RuneStart(text[limit]) {
-			limit--
-		}
-		text = text[:limit] + "…"
+		text = redact.Cut(text, limit+len("…"))
 	}
 	return text
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"aicr/internal/load/workload"
+	"aicr/internal/redact"
 )
 
 // The paths of the OpenAI API.
@@ -38,12 +39,24 @@ type TargetOptions struct {
 	Dial func(ctx context.Context) (net.Conn, error)
 }
 
+// Secrets are what a server is told in confidence: some repeat what they refuse.
+func (o *TargetOptions) Secrets() []string {
+	values := append([]string{o.APIKey}, redact.InURL(o.URL)...)
+	for name, all := range o.Header {
+		for _, v := range all {
+			values = append(values, redact.InHeader(name, v)...)
+		}
+	}
+	return append(values, redact.InURL(o.Proxy)...)
+}
+
 // Target is where requests go: an address, and the head that precedes every
 // body.
 type Target struct {
 	base    url.URL // scheme and host, without any path of the API
 	path    string
 	options TargetOptions
+	mask    *redact.Mask // of what is secret in the options: servers and proxies repeat it
 	proxy   *url.URL
 	head    []byte // request line and headers, up to the value of content-length
 
@@ -76,7 +89,7 @@ const (
 // NewTarget checks the options and prepares the head. It does not touch the
 // network. The error is a *TargetError.
 func NewTarget(o TargetOptions) (*Target, error) {
-	t := &Target{options: o, quickAck: true}
+	t := &Target{options: o, mask: redact.NewMask(o.Secrets()...), quickAck: true}
 	wrong := func(fault TargetFault, format string, args ...any) (*Target, error) {
 		return nil, &TargetError{fault, fmt.Errorf(format, args...)}
 	}
@@ -344,7 +357,7 @@ func (t *Target) tunnel(ctx context.Context, conn net.Conn) error {
 	}
 	line, _, _ := strings.Cut(string(head), "\r\n")
 	if len(line) < 12 || line[9:12] != "200" {
-		return fmt.Errorf("the proxy refused: %s", excerpt([]byte(line), 80))
+		return fmt.Errorf("the proxy refused: %s", excerpt(t.mask, []byte(line), 80))
 	}
 	return nil
 }

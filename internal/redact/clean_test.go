@@ -77,7 +77,7 @@ func TestAStreamDoesNothingElseThanWhatIsItsOwn(t *testing.T) {
 // What a document of JSON says is the same, and a terminal that it is written to sees
 // nothing but text.
 func TestADocumentOfJSONSaysTheSame(t *testing.T) {
-	said := map[string]string{"a": strings.ToValidUTF8(hostile, "?"), "é": "µ\U000e0041\U0001f600 \uffff"}
+	said := map[string]string{"a": strings.ToValidUTF8(hostile, "?"), "é": "µ\U000e0041\U0001f600 \uffff", "#": "##[group]x ###vso[y]"}
 	document, err := json.Marshal(said)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestADocumentOfJSONSaysTheSame(t *testing.T) {
 			t.Errorf("%q is left in %s", what, clean)
 		}
 		var got map[string]string
-		if err := json.Unmarshal([]byte(clean), &got); err != nil || got["a"] != said["a"] || got["é"] != said["é"] {
+		if err := json.Unmarshal([]byte(clean), &got); err != nil || got["a"] != said["a"] || got["é"] != said["é"] || got["#"] != said["#"] {
 			t.Errorf("%v: %q, want %q", err, got, said)
 		}
 	}

@@ -6,20 +6,27 @@ import (
 )
 
 // JSON is a document of JSON in which what is unfit to be shown is escaped: it says the
-// same to who parses it, and nothing to a terminal that it is written to. What is not
-// ASCII stands in strings alone.
-func JSON(document []byte) []byte {
-	at := firstUnfit(document)
+// same to who parses it, and nothing to a terminal that it is written to, nor ##[command] to
+// the runner of a workflow. What is not ASCII, and what is escaped here, stands in strings
+// alone.
+func JSON(document []byte) []byte { return jsonBehind(0, document) }
+
+// jsonBehind is JSON for what follows a byte.
+func jsonBehind(last byte, document []byte) []byte {
+	at := firstUnfit(last, document)
 	if at == len(document) {
 		return document
 	}
 	clean := append(make([]byte, 0, len(document)+16), document[:at]...)
 	for i := at; i < len(document); {
 		r, size := utf8.DecodeRune(document[i:])
-		if r < ' ' || !unfit(r) {
-			clean = append(clean, document[i:i+size]...)
-		} else {
+		if i > 0 {
+			last = document[i-1]
+		}
+		if r == '#' && last == '#' || r >= ' ' && unfit(r) {
 			clean = appendEscaped(clean, r)
+		} else {
+			clean = append(clean, document[i:i+size]...)
 		}
 		i += size
 	}
@@ -28,9 +35,13 @@ func JSON(document []byte) []byte {
 
 // firstUnfit is where JSON has something to do. Controls of ASCII stand between the
 // parts of a document, and are escaped in its strings already.
-func firstUnfit(document []byte) int {
+func firstUnfit(last byte, document []byte) int {
 	for i := 0; i < len(document); {
 		if b := document[i]; b < 0x7f {
+			if b == '#' && last == '#' {
+				return i
+			}
+			last = b
 			i++
 			continue
 		}
@@ -38,6 +49,7 @@ func firstUnfit(document []byte) int {
 		if unfit(r) {
 			return i
 		}
+		last = 0
 		i += size
 	}
 	return len(document)
@@ -63,6 +75,7 @@ func JSONWriter(w io.Writer) io.Writer { return &jsonWriter{w: w} }
 type jsonWriter struct {
 	w    io.Writer
 	part []byte // of a character whose rest has not come
+	last byte   // that was written
 }
 
 func (j *jsonWriter) Write(p []byte) (int, error) {
@@ -80,8 +93,12 @@ func (j *jsonWriter) Write(p []byte) (int, error) {
 		}
 	}
 	j.part = append([]byte(nil), text[whole:]...)
-	if _, err := j.w.Write(JSON(text[:whole])); err != nil {
+	if whole == 0 {
+		return len(p), nil
+	}
+	if _, err := j.w.Write(jsonBehind(j.last, text[:whole])); err != nil {
 		return 0, err
 	}
+	j.last = text[whole-1]
 	return len(p), nil
 }

@@ -19,6 +19,7 @@ import (
 type Mask struct {
 	forms []string // of the secrets, the longest first
 	hide  *strings.Replacer
+	loose []*loose // of the secrets that may be written in yet other ways
 }
 
 // shortest is how long a secret has to be to be one. What is shorter is a word that
@@ -28,11 +29,14 @@ const shortest = 6
 
 // NewMask hides secrets. Without one that is long enough it is nil.
 func NewMask(secrets ...string) *Mask {
-	found := map[string]bool{}
+	found, m := map[string]bool{}, &Mask{}
 	for _, secret := range secrets {
 		word := strings.TrimSpace(secret) // who reads it from a file or a variable does the same
-		if len(word) < shortest {
+		if len(word) < shortest || found[word] {
 			continue
+		}
+		if l := looseOf(word); l != nil {
+			m.loose = append(m.loose, l)
 		}
 		for _, form := range formsOf(word) {
 			found[form] = true
@@ -41,7 +45,6 @@ func NewMask(secrets ...string) *Mask {
 	if len(found) == 0 {
 		return nil
 	}
-	m := &Mask{}
 	for form := range found {
 		m.forms = append(m.forms, form)
 	}
@@ -126,6 +129,9 @@ func (m *Mask) Text(text string) string {
 		return text
 	}
 	text = m.hide.Replace(text)
+	for _, l := range m.loose {
+		text = l.hide(text)
+	}
 	if !strings.Contains(text, ellipsis) {
 		return text
 	}
@@ -135,7 +141,7 @@ func (m *Mask) Text(text string) string {
 		if !cut {
 			return kept.String() + text
 		}
-		if n := m.begun([]byte(before)); n > 0 {
+		if n := m.begunText(before); n > 0 {
 			before = before[:len(before)-n] + Hidden
 		}
 		kept.WriteString(before + ellipsis)
@@ -143,9 +149,103 @@ func (m *Mask) Text(text string) string {
 	}
 }
 
+// shortestBeginning is how much of a secret has to stand at the end of a text for it to be
+// taken for the beginning of one.
+const shortestBeginning = 4
+
+// Part is the beginning of a text whose rest is unknown, without the secrets: one that
+// begins at its end is hidden too.
+func (m *Mask) Part(text string) string {
+	if m == nil {
+		return text
+	}
+	text = m.Text(text)
+	open := strings.TrimRight(text, "\"'`\\}]) .") // what was cut may have been quoted after that
+	if n := m.begunText(open); n >= shortestBeginning {
+		return open[:len(open)-n] + Hidden + text[len(open):]
+	}
+	return text
+}
+
 // Foreign is what somebody else said, without the secrets and without what looks like
 // one. It is for a text that has not been cut.
 func (m *Mask) Foreign(text string) string { return Masked(m.Text(text)) }
+
+// JSON is a document of JSON, or several, without the secrets in the texts that it has. Its
+// numbers and the names of its fields stay as they are: a secret may look like one of those.
+func (m *Mask) JSON(document []byte) []byte {
+	if m == nil {
+		return document
+	}
+	masked := make([]byte, 0, len(document))
+	for at := 0; at < len(document); {
+		begin := bytes.IndexByte(document[at:], '"')
+		if begin < 0 {
+			return append(masked, document[at:]...)
+		}
+		begin += at
+		end := endOfText(document, begin)
+		masked = append(masked, document[at:begin]...)
+		if text := document[begin:end]; isFieldName(document[end:]) {
+			masked = append(masked, text...)
+		} else {
+			masked = append(masked, m.Text(string(text))...)
+		}
+		at = end
+	}
+	return masked
+}
+
+// endOfText is where a text of JSON ends that begins with a quotation mark there.
+func endOfText(document []byte, begin int) int {
+	for i := begin + 1; i < len(document); i++ {
+		switch document[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(document)
+}
+
+// isFieldName says of what stands behind a text that the text is a field's name.
+func isFieldName(behind []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(behind, " \t\r\n"), []byte(":"))
+}
+
+// JSONWriter passes documents of JSON on as JSON does. A line, or a whole document, is held
+// back until it has come.
+func (m *Mask) JSONWriter(to io.Writer) io.WriteCloser { return &maskedJSON{mask: m, to: to} }
+
+type maskedJSON struct {
+	mask *Mask
+	to   io.Writer
+	held []byte // the beginning of a line
+}
+
+func (w *maskedJSON) Write(p []byte) (int, error) {
+	if w.mask == nil {
+		return w.to.Write(p)
+	}
+	end := bytes.LastIndexByte(p, '\n') + 1 // none is inside a text of JSON
+	if end == 0 {
+		w.held = append(w.held, p...)
+		return len(p), nil
+	}
+	lines := append(w.held, p[:end]...)
+	w.held = append([]byte(nil), p[end:]...)
+	if _, err := w.to.Write(w.mask.JSON(lines)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (w *maskedJSON) Close() error {
+	_, err := w.to.Write(w.mask.JSON(w.held))
+	w.held = nil
+	return err
+}
 
 // File is the content of a file without the secrets. One that is packed is packed again.
 func (m *Mask) File(name string, from io.Reader) io.Reader {
@@ -253,6 +353,15 @@ func (m *Mask) begun(text []byte) (longest int) {
 				longest = n
 			}
 		}
+	}
+	return longest
+}
+
+// begunText is begun for a text that may have a secret in yet other ways.
+func (m *Mask) begunText(text string) int {
+	longest := m.begun([]byte(text))
+	for _, l := range m.loose {
+		longest = max(longest, l.begun(text))
 	}
 	return longest
 }

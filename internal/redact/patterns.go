@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"encoding/base64"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,20 +17,36 @@ var secrets = []struct {
 	left    string
 }{
 	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), Hidden},
-	{regexp.MustCompile(`(?i)(authorization\W{1,6}(?:(?:bearer|basic|token|digest|negotiate)\s+)?)[^\s"',;]+`), "${1}" + Hidden},
+	{regexp.MustCompile(`(?i)(authorization["'\\]*\s*[=:]\s*\[?["'\\]*(?:[a-z][a-z0-9-]*\s+)?)[^\s"',;\\]+`), "${1}" + Hidden},
 	{regexp.MustCompile(`(?i)(bearer(?:\s|%20|\+)+)[^\s"',;]+`), "${1}" + Hidden},
 	{regexp.MustCompile(`(?i)(\b(?:set-)?cookie["']?\s*[=:]\s*["']?)[^\r\n"']+`), "${1}" + Hidden},
 	{regexp.MustCompile(`(?i)(\B--?[a-z0-9-]*(?:key|token|password|secret)[ =]+)\S+`), "${1}" + Hidden},
-	{regexp.MustCompile(`(?i)([?&][\w.~%-]*(?:key|token|secret|passw|pwd|sig|auth|credential|session|jwt|code)[\w.~%-]*=)[^&#\s"'<>\\)\]]+`), "${1}" + Hidden},
+	{regexp.MustCompile(`(?i)([?&#;][\w.~%-]*(?:key|token|secret|passw|pwd|sig|auth|credential|session|jwt|code)[\w.~%-]*=)[^&#\s"'<>\\)\]]+`), "${1}" + Hidden},
 	{regexp.MustCompile(`(?i)((?:api[_-]?key|access[_-]?key|token|password|passwd|secret)["'\\]*\s*(?:[=:]|%3d)\s*\[?\s*["'\\]*)[^\s"',;&\]\\]{4,}`), "${1}" + Hidden},
 	{regexp.MustCompile(`\b(hf_|sk-|nvapi-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza)[A-Za-z0-9_-]{3,}`), "${1}" + Hidden},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?`), Hidden},
+	{regexp.MustCompile(`(?i)(\b(?:signature|credential)=)[^\s"',;&\\]+`), "${1}" + Hidden},
 	{regexp.MustCompile(`(://)[^/\s@?#"']+@`), "${1}" + Hidden + "@"},
+}
+
+// basicCredentials may be a user's name and password in base64; or two plain words.
+var basicCredentials = regexp.MustCompile(`(?i)(\bbasic(?:\s|%20|\+)+)([a-z0-9+/_-]{6,}=*)`)
+
+// maskedBasic is a text without the credentials of basic authentication.
+func maskedBasic(text string) string {
+	return basicCredentials.ReplaceAllStringFunc(text, func(found string) string {
+		parts := basicCredentials.FindStringSubmatch(found)
+		word := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(parts[2], "="))
+		if plain, err := base64.RawStdEncoding.DecodeString(word); err != nil || !strings.Contains(string(plain), ":") {
+			return found
+		}
+		return parts[1] + Hidden
+	})
 }
 
 // secretSigns are what one of the patterns above needs to match, in small letters: most
 // texts have none of it.
-var secretSigns = []string{"authorization", "bearer", "cookie", "key", "token", "passw", "pwd", "secret", "sig", "auth", "credential", "session",
+var secretSigns = []string{"authorization", "bearer", "basic", "signature", "cookie", "key", "token", "passw", "pwd", "secret", "sig", "auth", "credential", "session",
 	"jwt", "code", "hf_", "sk-", "nvapi-", "gho_", "ghp_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "akia", "asia", "aiza", "eyj", "://"}
 
 // Masked is a text without what looks like a secret. Who knows a secret hides it with a
@@ -42,7 +59,7 @@ func Masked(text string) string {
 	for _, s := range secrets {
 		text = s.pattern.ReplaceAllString(text, s.left)
 	}
-	return text
+	return maskedBasic(text)
 }
 
 // Excerpt is what is kept of a text, in so many bytes: masked, and then cut.

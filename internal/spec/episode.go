@@ -183,6 +183,49 @@ type Sample struct {
 	Client   *ClientSample   `json:"client,omitempty"`
 }
 
+// WithTexts is a sample with what f makes of each text that its source wrote.
+func (s Sample) WithTexts(f func(string) string) Sample {
+	s.Name, s.Gap = f(s.Name), f(s.Gap)
+	s.NotMeasured, s.Derived = textsOf(s.NotMeasured, f), textsOf(s.Derived, f)
+	if s.Worker != nil {
+		w := *s.Worker
+		w.GPU, w.Pod = f(w.GPU), f(w.Pod)
+		s.Worker = &w
+	}
+	if s.GPU != nil {
+		g := *s.GPU
+		g.Index, g.Model, g.Node, g.Pod = f(g.Index), f(g.Model), f(g.Node), f(g.Pod)
+		if g.Throttle != nil {
+			reasons := make([]string, len(*g.Throttle))
+			for i, reason := range *g.Throttle {
+				reasons[i] = f(reason)
+			}
+			g.Throttle = &reasons
+		}
+		s.GPU = &g
+	}
+	if s.Frontend != nil && s.Frontend.Outcomes != nil {
+		front, outcomes := *s.Frontend, map[string]float64{}
+		for name, n := range front.Outcomes {
+			outcomes[f(name)] += n
+		}
+		front.Outcomes = outcomes
+		s.Frontend = &front
+	}
+	return s
+}
+
+func textsOf(all map[string]string, f func(string) string) map[string]string {
+	if all == nil {
+		return nil
+	}
+	texts := make(map[string]string, len(all))
+	for name, text := range all {
+		texts[name] = f(text)
+	}
+	return texts
+}
+
 // WorkerSample is what a worker's metrics page says. Counters count since the
 // worker's start.
 type WorkerSample struct {

@@ -87,6 +87,10 @@ func (d *diagnosis) keep(name string, data []byte) {
 	d.files = append(d.files, name)
 }
 
+// text keeps lines of others: a log that is shown on a terminal, or in a workflow's log, does
+// nothing there but be read.
+func (d *diagnosis) text(name, text string) { d.keep(name, []byte(redact.Lines(text))) }
+
 // object keeps an object as YAML, without secrets.
 func (d *diagnosis) object(name string, o kube.Object) {
 	data, err := yaml.Marshal(shownObject(o))
@@ -121,7 +125,7 @@ func (d *diagnosis) graph(ctx context.Context, s *Scene) {
 	if err != nil {
 		d.missed("node "+d.s.Node, err)
 	} else {
-		d.keep("node.txt", []byte(nodeText(node)))
+		d.text("node.txt", nodeText(node))
 	}
 	if d.s.GPUs == ByClaim {
 		claims, err := claimsOfRun(ctx, d.api, d.s)
@@ -133,7 +137,7 @@ func (d *diagnosis) graph(ctx context.Context, s *Scene) {
 		}
 	}
 	if len(s.Events) > 0 {
-		d.keep("events.txt", []byte(eventsText(s.Events)))
+		d.text("events.txt", eventsText(s.Events))
 	}
 	d.pods(ctx, d.names.Namespace, s.Pods)
 }
@@ -172,7 +176,7 @@ func (d *diagnosis) loads(ctx context.Context) {
 		return !slices.Contains(append(loadRules(), "memory"), c.rule)
 	})
 	if len(events) > 0 {
-		d.keep("events-load.txt", []byte(eventsText(events)))
+		d.text("events-load.txt", eventsText(events))
 	}
 }
 
@@ -212,7 +216,7 @@ func (d *diagnosis) log(ctx context.Context, namespace string, of logOf) {
 		return
 	}
 	if len(lines) > 0 {
-		d.keep(name+".txt", []byte(strings.Join(lines, "\n")+"\n"))
+		d.text(name+".txt", strings.Join(lines, "\n")+"\n")
 	}
 }
 
@@ -271,7 +275,7 @@ func (d *diagnosis) index(w *watcher, s *Scene) {
 	for _, f := range d.files {
 		fmt.Fprintf(&b, "  %s\n", f)
 	}
-	if err := d.write("index.txt", []byte(b.String())); err != nil {
+	if err := d.write("index.txt", []byte(redact.Lines(b.String()))); err != nil {
 		d.missed("index.txt", err)
 	}
 }
@@ -361,7 +365,7 @@ func shownValue(v any) any {
 		}
 		return all
 	case string:
-		return redact.Masked(v)
+		return redact.Lines(redact.Masked(v))
 	}
 	return v
 }

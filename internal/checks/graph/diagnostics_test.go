@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"unicode"
+
+	"sigs.k8s.io/yaml"
 
 	"aicr/internal/kube"
 	"aicr/internal/spec"
@@ -101,4 +104,48 @@ func TestTheLoadIsDiagnosedWhoeverLoads(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What pods, events and nodes say is kept to be read, in a terminal or in the log of a workflow,
+// and does nothing else there.
+func TestDiagnosticsDoNothingButBeRead(t *testing.T) {
+	const hostile = "a\x1b[2J\x1b]8;;http://evil\x07b\u202e\u009b31m\x00\n::stop-commands::x\n##[group]y"
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newMemory(), runSettings(memoryRun)
+		graph := graphObject("pending", 1, 0)
+		graph["status"].(map[string]any)["message"] = hostile
+		m.put(resGraphs("v1beta1"), graph)
+		pod := memoryPod("w-0", "worker", podReady)
+		pod["metadata"].(map[string]any)["annotations"] = map[string]any{"note": hostile}
+		m.put(resPods, pod)
+		m.logs["w-0/main"] = hostile + " key \x1b[31mhf_\x1b[0mABCDEF0123\n"
+		m.put(resEvents, kube.Object{"kind": "Event", "metadata": map[string]any{"name": "e", "namespace": NamesOf(s.Run).Namespace},
+			"reason": hostile, "message": hostile, "involvedObject": map[string]any{"kind": "Pod", "name": "w-0"}})
+		m.put(resNodes, kube.Object{"metadata": map[string]any{"name": s.Node},
+			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": hostile, "message": hostile}}}})
+		said := map[string]bool{}
+		Diagnose(t.Context(), m, s, "FAIL: "+hostile, func(name string, data []byte) error {
+			said[name] = true
+			for line := range strings.Lines(string(data)) {
+				line = strings.TrimSuffix(line, "\n")
+				trimmed := strings.TrimSpace(line)
+				if strings.ContainsFunc(line, func(r rune) bool { return unicode.IsControl(r) || r == '\u202e' }) ||
+					strings.HasPrefix(trimmed, "::") || strings.Contains(line, "##[") || strings.Contains(line, "ABCDEF") {
+					t.Errorf("%s: %q", name, line)
+				}
+			}
+			if strings.HasSuffix(name, ".yaml") {
+				var o kube.Object
+				if err := yaml.Unmarshal(data, &o); err != nil {
+					t.Errorf("%s: %v\n%s", name, err, data)
+				}
+			}
+			return nil
+		})
+		for _, name := range []string{"graph.yaml", "pod-w-0.yaml", "log-w-0-main.txt", "events.txt", "node.txt", "index.txt"} {
+			if !said[name] {
+				t.Errorf("%s is not kept: %v", name, said)
+			}
+		}
+	})
 }

@@ -561,6 +561,41 @@ func TestThePageHasTheTables(t *testing.T) {
 	}
 }
 
+// What a holder of the roles can do is told of each kind that is in them.
+func TestThePageSaysWhatAHolderCanDo(t *testing.T) {
+	words := map[string]string{
+		"nodes": "nodes", "pods": "pod's spec", "pods/log": "log", "pods/exec": "run commands in", "events": "event",
+		"deployments": "Deployment", "daemonsets": "DaemonSet", "jobs": "make Jobs", "namespaces": "namespace",
+		"secrets": "make Secrets", "configmaps": "ConfigMap", "serviceaccounts": "ServiceAccounts by name",
+		"persistentvolumeclaims": "volume claims", "storageclasses": "storage classes", "leases": "Lease",
+		"resourcequotas": "quotas", "limitranges": "limit ranges", "queues": "queues of KAI",
+		"resourceclaimtemplates": "claim templates", "resourceclaims": "who claims which GPU",
+		"resourceslices": "who claims which GPU", "deviceclasses": "who claims which GPU",
+		"dynamographdeployments": "make graphs", "dynamocomponentdeployments": "DynamoComponentDeployments",
+		"podcliques": "PodCliques", "httproutes": "make HTTPRoutes", "clusterpolicies": "the GPU operator's policies",
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "security.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const title = "### What a holder can do with them\n"
+	sections := strings.Split(string(text), title)
+	if len(sections) != 3 {
+		t.Fatalf("the page has the title %d times", len(sections)-1)
+	}
+	for i, roles := range [][]byte{UserRoles("aicr-validation"), NamespacedRoles("team-a")} {
+		section, _, _ := strings.Cut(sections[i+1], "\n## ")
+		for _, r := range rulesIn(t, roles) {
+			if strings.HasPrefix(r.name, LoadAccount) {
+				continue // of the load
+			}
+			if word, known := words[r.resource]; !known || !strings.Contains(section, word) {
+				t.Errorf("mode %d: %s %s is given, and the page does not say %q", i, r.verb, r.resource, word)
+			}
+		}
+	}
+}
+
 func neverList() string {
 	var b strings.Builder
 	for _, line := range NeverAsked() {

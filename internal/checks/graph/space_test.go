@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -178,4 +179,20 @@ func TestANamespaceThatWasMadeAnewIsNotTheRuns(t *testing.T) {
 			t.Errorf("left %v: %v", left, m.names())
 		}
 	})
+}
+
+// What could not be listed may be somebody's: the namespace of a graph is kept then.
+func TestAGraphsNamespaceIsKeptWhereItCannotBeLookedInto(t *testing.T) {
+	for _, what := range []string{"list pods", "list jobs", "list dynamographdeployments"} {
+		synctest.Test(t, func(t *testing.T) {
+			m, s, h := newMemory(), runSettings(memoryRun), &heard{}
+			whole(m, s)
+			m.deny[what] = true
+			left := Teardown(t.Context(), m, s, h.told())
+			if !m.has(resNamespaces, "", NamesOf(s.Run).Namespace) ||
+				!slices.ContainsFunc(left, func(l Left) bool { return l.Kind == "Namespace" && strings.Contains(l.Why, "could not be listed") }) {
+				t.Errorf("%s: %v", what, left)
+			}
+		})
+	}
 }

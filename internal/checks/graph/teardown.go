@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -274,7 +275,13 @@ func (r *remover) graph(ctx context.Context) {
 				r.remove(ctx, resRoutes, o, false, smallGoneWithin)
 			}
 		}
-		if others := r.others(ctx, r.names.Namespace); len(others) > 0 {
+		others, unseen := r.others(ctx, r.names.Namespace)
+		if unseen != nil {
+			r.stays(resNamespaces, "", r.names.Namespace, "what else is in it could not be listed: "+unseen.Error(), nil)
+			r.recheck(ctx)
+			return
+		}
+		if len(others) > 0 {
 			r.stays(resNamespaces, "", r.names.Namespace, "it holds what the run did not make, which would go with it: "+strings.Join(others, ", "), nil)
 			r.recheck(ctx)
 			return
@@ -392,25 +399,23 @@ func (r *remover) rights(ctx context.Context, res kube.Resource, namespace strin
 
 // others are the workloads of the graph's namespace that the run did not make, by what its
 // rights let it see: pods, Jobs and graphs. Whoever put them there has not meant them to go.
-func (r *remover) others(ctx context.Context, in string) (names []string) {
-	look := func(res kube.Resource, all []kube.Object, isOther func(kube.Object) bool) {
+func (r *remover) others(ctx context.Context, in string) (names []string, err error) {
+	unlabelled := func(o kube.Object) bool { return !oursOf(o, r.run) }
+	look := func(res kube.Resource, all []kube.Object, unseen error, isOther func(kube.Object) bool) {
+		err = cmp.Or(err, unseen)
 		for _, o := range all {
 			if isOther(o) && len(o.List("metadata", "ownerReferences")) == 0 {
 				names = append(names, kindOf(res)+" "+o.Name())
 			}
 		}
 	}
-	unlabelled := func(o kube.Object) bool { return !oursOf(o, r.run) }
-	if pods, err := r.api.List(ctx, resPods, in, ""); err == nil {
-		look(resPods, pods, r.isOther)
-	}
-	if jobs, err := r.api.List(ctx, resJobs, in, ""); err == nil {
-		look(resJobs, jobs, unlabelled)
-	}
-	if res, graphs, err := r.served(ctx, in, graphVersions, resGraphs); err == nil {
-		look(res, graphs, unlabelled)
-	}
-	return names
+	pods, unseen := r.api.List(ctx, resPods, in, "")
+	look(resPods, pods, unseen, r.isOther)
+	jobs, unseen := r.api.List(ctx, resJobs, in, "")
+	look(resJobs, jobs, unseen, unlabelled)
+	res, graphs, unseen := r.served(ctx, in, graphVersions, resGraphs)
+	look(res, graphs, unseen, unlabelled)
+	return names, err
 }
 
 // empty waits until there is nothing of a kind in a namespace that is this run's.

@@ -42,7 +42,7 @@ func TestWhatIsLeftIsTold(t *testing.T) {
 	}{
 		"one that may not be deleted": {deny("delete clusterroles"), []string{"ClusterRole " + n.Load + ": it could not be deleted: ", kept}, time.Second},
 		"one that may not be read":    {deny("get clusterroles"), []string{"ClusterRole " + n.Load + ": it is not known whether it is gone: ", kept}, time.Second},
-		"some that may not be listed": {deny("list jobs"), []string{"Job aicr-validation/-l ", kept}, time.Second},
+		"some that may not be listed": {deny("list jobs"), []string{"Job " + n.Namespace + "/-l ", "Namespace " + n.Namespace + ": what else is in it could not be listed: ", "Job aicr-validation/-l ", kept}, time.Second},
 		"a namespace not to be read":  {deny("get namespaces"), []string{"Namespace " + n.Namespace + ": it could not be read: ", kept}, time.Second},
 		"a queue that was made":       {deny("get queues"), []string{"Queue " + n.Queue + ": it could not be read: ", kept}, time.Second},
 		"a queue that was not": {func(m *memoryAPI, s *Settings) {
@@ -57,7 +57,7 @@ func TestWhatIsLeftIsTold(t *testing.T) {
 			m.drop(resNamespaces, "", n.Namespace)
 			m.put(resNamespaces, objectOf(t, `{"metadata":{"name":"aicr-validation","deletionTimestamp":"2026-01-01T00:00:00Z","labels":{"aicr.run/owner":"aicr"}}}`))
 		}, nil, time.Second},
-		"graphs that may not be listed": {func(m *memoryAPI, _ *Settings) { m.holdNS, m.deny["list dynamographdeployments"] = true, true }, []string{"DynamoGraphDeployment " + n.Namespace + "/--all: it could not be looked for: ", "Namespace " + n.Namespace + ": still there after 30s: it is being deleted", kept}, 40 * time.Second},
+		"graphs that may not be listed": {func(m *memoryAPI, _ *Settings) { m.holdNS, m.deny["list dynamographdeployments"] = true, true }, []string{"DynamoGraphDeployment " + n.Namespace + "/--all: it could not be looked for: ", "Namespace " + n.Namespace + ": what else is in it could not be listed: ", kept}, 40 * time.Second},
 		"pods that may not be listed":   {func(m *memoryAPI, _ *Settings) { m.holdNS, m.deny["list pods"] = true, true }, []string{"Pod " + n.Namespace + "/--all: it is not known whether it is gone: ", "Namespace " + n.Namespace, kept}, 40 * time.Second},
 		"Jobs that may not be listed":   {func(m *memoryAPI, _ *Settings) { m.holdNS, m.deny["list jobs"] = true, true }, []string{"Job " + n.Namespace + "/-l ", "Namespace " + n.Namespace, "Job aicr-validation/-l ", kept}, 40 * time.Second},
 		"a pod that stays":              {func(m *memoryAPI, _ *Settings) { m.holding(resPods, memoryPod("w-0", "worker", podReady)) }, []string{"Pod " + n.Namespace + "/w-0: still there after " + podsGoneWithin.String() + ": " + held + ", on node gpu-0", "Namespace " + n.Namespace, kept}, podsGoneWithin + 40*time.Second},

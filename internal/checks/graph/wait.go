@@ -224,7 +224,7 @@ func tailOf(ctx context.Context, api API, namespace string, of logOf, lines int)
 	}
 	var all []string
 	for line := range strings.SplitSeq(text, "\n") {
-		all = append(all, redact.Masked(strings.TrimRight(line, "\r")))
+		all = append(all, redact.Masked(redact.Plain(strings.TrimRight(line, "\r"))))
 	}
 	return all, nil
 }

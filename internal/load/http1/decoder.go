@@ -247,12 +247,21 @@ func (d *Decoder) carry(b []byte) error {
 	// never send a blank line.
 	n := min(len(d.head), len(protocol))
 	if string(d.head[:n]) != protocol[:n] {
-		return &SyntaxError{fmt.Sprintf("it begins with %q", d.head[:min(len(d.head), 16)])}
+		return &SyntaxError{fmt.Sprintf("it begins with %q", beginning(d.head, 16))}
 	}
 	return nil
 }
 
 const protocol = "HTTP/1."
+
+// beginning is what an error has of a line. The ellipsis says that it was cut: what is
+// secret may have been cut with it.
+func beginning(line []byte, most int) string {
+	if len(line) <= most {
+		return string(line)
+	}
+	return string(line[:most]) + "…"
+}
 
 // headEnd finds the end of the blank line that ends a head.
 func headEnd(b []byte) int {
@@ -275,11 +284,11 @@ func headEnd(b []byte) int {
 func (d *Decoder) parseHead(b []byte, to Sink) error {
 	line, b := cutLine(b)
 	if len(line) < len("HTTP/1.1 200") || string(line[:len(protocol)]) != protocol || line[8] != ' ' {
-		return &SyntaxError{fmt.Sprintf("it begins with %q", line[:min(len(line), 16)])}
+		return &SyntaxError{fmt.Sprintf("it begins with %q", beginning(line, 16))}
 	}
 	status, ok := decimal(line[9:12])
 	if !ok || status < 100 || (len(line) > 12 && line[12] != ' ') {
-		return &SyntaxError{fmt.Sprintf("status line %q", line[:min(len(line), 40)])}
+		return &SyntaxError{fmt.Sprintf("status line %q", beginning(line, 40))}
 	}
 	old := line[7] == '0' // HTTP/1.0: no chunks, and closed by default
 	h := Head{Status: int(status), Close: old}
@@ -291,7 +300,7 @@ func (d *Decoder) parseHead(b []byte, to Sink) error {
 			if len(line) == 0 {
 				continue
 			}
-			return &SyntaxError{fmt.Sprintf("header line %q", line[:min(len(line), 40)])}
+			return &SyntaxError{fmt.Sprintf("header line %q", beginning(line, 40))}
 		}
 		name, value := line[:colon], bytes.TrimSpace(line[colon+1:])
 		switch len(name) {
@@ -307,14 +316,14 @@ func (d *Decoder) parseHead(b []byte, to Sink) error {
 			if fold(name, "content-length") {
 				n, ok := decimal(value)
 				if !ok || (sized && n != d.left) {
-					return &SyntaxError{fmt.Sprintf("content length %q", value[:min(len(value), 40)])}
+					return &SyntaxError{fmt.Sprintf("content length %q", beginning(value, 40))}
 				}
 				sized, d.left = true, n
 			}
 		case len("transfer-encoding"):
 			if fold(name, "transfer-encoding") && !old {
 				if !fold(value, "chunked") {
-					return &SyntaxError{fmt.Sprintf("transfer coding %q", value[:min(len(value), 40)])}
+					return &SyntaxError{fmt.Sprintf("transfer coding %q", beginning(value, 40))}
 				}
 				chunked = true
 			}
