@@ -23,7 +23,13 @@ type timeline struct {
 	named    bool      // the client knows who served what
 	told     bool      // there is telemetry of workers
 	unjoined bool      // client and telemetry name the workers differently
+	crowded  int       // names of workers, where they are too many to be those of workers; 0: they are not
 }
+
+// mostLanes is how many workers an episode may name, in answers or on metrics pages: twice
+// the largest fleet that is judged. A source that names more gives each answer, or each
+// page, another name, and names no worker.
+const mostLanes = 1024
 
 // lane is one worker's part of a timeline.
 type lane struct {
@@ -80,13 +86,14 @@ func unknown(n int) []float64 {
 // newTimeline lays an episode out. The load is over after so many seconds.
 func newTimeline(r *spec.EpisodeRecord, loadS float64) *timeline {
 	t := &timeline{seconds: max(0, int(loadS)), index: map[string]*lane{}}
-	t.readSeries(r.Series)
+	answers, pages := workersNamed(r)
+	if pages <= mostLanes {
+		t.readSeries(r.Series)
+	}
 	told := slices.Clone(t.workers)
-	for i := range r.Requests {
-		if r.Requests[i].Worker != "" {
-			t.named = true
-			break
-		}
+	t.named = answers > 0 && answers <= mostLanes
+	if most := max(answers, pages); most > mostLanes {
+		t.crowded = most
 	}
 	if t.named && t.told && !t.shareNames(r.Requests) {
 		t.named, t.unjoined = false, true
@@ -100,6 +107,24 @@ func newTimeline(r *spec.EpisodeRecord, loadS float64) *timeline {
 		return cmp.Or(cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name))
 	})
 	return t
+}
+
+// workersNamed counts the workers that answers name, and those that metrics pages do.
+func workersNamed(r *spec.EpisodeRecord) (answers, pages int) {
+	names := map[string]bool{}
+	for i := range r.Requests {
+		if name := r.Requests[i].Worker; name != "" {
+			names[name] = true
+		}
+	}
+	answers = len(names)
+	clear(names)
+	for i := range r.Series {
+		if s := &r.Series[i]; s.Source == spec.SourceWorker && s.Name != "" {
+			names[s.Name] = true
+		}
+	}
+	return answers, len(names)
 }
 
 func (t *timeline) shareNames(requests []spec.Request) bool {
