@@ -292,8 +292,8 @@ func (ev *Evidence) unseen() string {
 func (ev *Evidence) crowded() string {
 	for _, d := range ev.episodes {
 		if d.crowded > 0 {
-			return fmt.Sprintf("answers or metrics pages named %s workers in %s, and %s are the most that are told apart",
-				grouped(float64(d.crowded)), d.title(), grouped(mostLanes))
+			return fmt.Sprintf("answers or metrics pages named %s workers in %s, another each time: they distinguish no worker",
+				grouped(float64(d.crowded)), d.title())
 		}
 	}
 	return ""

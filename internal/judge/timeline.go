@@ -28,7 +28,7 @@ type timeline struct {
 
 // mostLanes is how many workers an episode may name, in answers or on metrics pages: twice
 // the largest fleet that is judged. A source that names more gives each answer, or each
-// page, another name, and names no worker.
+// scrape, another name, and names no worker.
 const mostLanes = 1024
 
 // lane is one worker's part of a timeline.
@@ -86,14 +86,15 @@ func unknown(n int) []float64 {
 // newTimeline lays an episode out. The load is over after so many seconds.
 func newTimeline(r *spec.EpisodeRecord, loadS float64) *timeline {
 	t := &timeline{seconds: max(0, int(loadS)), index: map[string]*lane{}}
-	answers, pages := workersNamed(r)
-	if pages <= mostLanes {
+	n := workersNamed(r)
+	if n.pages <= mostLanes {
 		t.readSeries(r.Series)
+	} else {
+		t.crowded = n.pages
 	}
 	told := slices.Clone(t.workers)
-	t.named = answers > 0 && answers <= mostLanes
-	if most := max(answers, pages); most > mostLanes {
-		t.crowded = most
+	if t.named = n.answers > 0 && !n.eachItsOwn(); n.eachItsOwn() {
+		t.crowded = n.answers
 	}
 	if t.named && t.told && !t.shareNames(r.Requests) {
 		t.named, t.unjoined = false, true
@@ -109,22 +110,41 @@ func newTimeline(r *spec.EpisodeRecord, loadS float64) *timeline {
 	return t
 }
 
-// workersNamed counts the workers that answers name, and those that metrics pages do.
-func workersNamed(r *spec.EpisodeRecord) (answers, pages int) {
+// namedWorkers is how many workers an episode names.
+type namedWorkers struct {
+	answers int // by answers
+	in      int // so many of them
+	pages   int // by metrics pages
+}
+
+// manyWorkers is the size of a fleet from which on answers are held against its workers: in
+// fewer, one request each may be all that there was time for.
+const manyWorkers = 64
+
+// eachItsOwn reports whether answers name too many workers to be those of a fleet: more than
+// the largest has, or hardly any of them twice.
+func (n *namedWorkers) eachItsOwn() bool {
+	return n.answers > mostLanes || n.answers > manyWorkers && n.in < 2*n.answers
+}
+
+// workersNamed counts the workers that an episode names.
+func workersNamed(r *spec.EpisodeRecord) (n namedWorkers) {
 	names := map[string]bool{}
 	for i := range r.Requests {
 		if name := r.Requests[i].Worker; name != "" {
 			names[name] = true
+			n.in++
 		}
 	}
-	answers = len(names)
+	n.answers = len(names)
 	clear(names)
 	for i := range r.Series {
 		if s := &r.Series[i]; s.Source == spec.SourceWorker && s.Name != "" {
 			names[s.Name] = true
 		}
 	}
-	return answers, len(names)
+	n.pages = len(names)
+	return n
 }
 
 func (t *timeline) shareNames(requests []spec.Request) bool {

@@ -83,7 +83,8 @@ func (t *Target) transport() *http.Transport {
 		Protocols:       protocols,
 		TLSClientConfig: t.tlsConfig("h2"),
 		// Nothing is added, followed or tried again that was not asked for.
-		DisableCompression: true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: http1.MaxHead,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			if t.options.Dial != nil {
 				return t.options.Dial(ctx)
