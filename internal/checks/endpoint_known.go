@@ -40,6 +40,11 @@ func (e *Endpoint) Known(ctx context.Context) judge.Known {
 		workers int
 		origin  string
 	}{{e.registered(ctx), originHealth}, {e.answered, originAnswers}, {k.Pages - k.Silent, originPages}} {
+		if found.workers > max(largestFleet, e.workerPages()) {
+			e.note("%d workers by %s, where %d are the most that are believed: "+
+				"their number is taken as unknown; set it with --workers N", found.workers, found.origin, largestFleet)
+			continue
+		}
 		if found.workers > k.Workers {
 			k.Workers, k.Origin = found.workers, found.origin
 		}

@@ -1,6 +1,32 @@
 package checks
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"aicr/internal/judge"
+	"aicr/internal/redact"
+)
+
+// A server that names each of its answers another worker does not make the load grow with
+// them.
+func TestMoreWorkersThanAFleetHasAreNotBelieved(t *testing.T) {
+	for answered, want := range map[int]judge.Known{
+		512: {Looked: true, Named: true, Workers: 512, Origin: originAnswers},
+		513: {Looked: true, Named: true},
+	} {
+		var notes []string
+		e := &Endpoint{answered: answered, named: true, told: map[string]bool{}, mask: redact.NewMask()}
+		e.o.Note = func(text string) { notes = append(notes, text) }
+		if got := e.Known(t.Context()); got != want {
+			t.Errorf("%d in answers: %+v, want %+v", answered, got, want)
+		}
+		said := strings.Contains(strings.Join(notes, "\n"), "513 workers by worker ids in the answers")
+		if said != (want.Workers == 0) {
+			t.Errorf("%d in answers: %q", answered, notes)
+		}
+	}
+}
 
 func TestAHealthPageTellsItsWorkersOrNothing(t *testing.T) {
 	const a = `{"component":"backend","endpoint":"generate","namespace":"dynamo","instance_id":11655315835634843650}`

@@ -76,7 +76,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // leaveWithin is how long an interrupted load is waited for. What is in flight then
 // ends by itself, at the end of its grace or with the program: nobody looks at it.
-const leaveWithin = 2 * time.Second
+const leaveWithin = 500 * time.Millisecond
 
 // drive carries out a plan. When ctx ends, what was measured so far is lost.
 func drive(ctx context.Context, plan *load.Plan, live *load.Live) (*load.Result, error) {

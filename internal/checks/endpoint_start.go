@@ -335,12 +335,16 @@ const (
 	warmTokens   = 8
 	mostWaves    = 3
 	unknownFleet = 8 // workers to reckon with when nobody says how many there are
+
+	// largestFleet is the most workers that a server is believed to have: it may name
+	// each of its answers another worker, and the load grows with their number.
+	largestFleet = 512
 )
 
 // reach sends as many short requests as it takes to reach every worker, even when
 // they are chosen by chance: so many that one is left out once in 3000 times.
 func (w *warmup) reach(ctx context.Context, target *load.Target, probe *load.Probe) <-chan *load.Result {
-	n := float64(cmp.Or(w.endpoint.expected(), max(unknownFleet, 2*w.endpoint.answered)))
+	n := float64(cmp.Or(w.endpoint.expected(), min(max(unknownFleet, 2*w.endpoint.answered), largestFleet)))
 	return w.send(ctx, target, probe, int(2*n), int64(math.Ceil(n*(8+math.Log(n)))))
 }
 

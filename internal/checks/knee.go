@@ -2,12 +2,14 @@ package checks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"aicr/internal/judge"
+	"aicr/internal/load"
 	"aicr/internal/spec"
 )
 
@@ -106,7 +108,8 @@ func (s *sweep) hear(e spec.Event) error {
 		s.found.NotReady = e.Text
 	case e.Kind == spec.EventGPUs && e.Have != nil && *e.Have == 0:
 		s.found.NotReady = "there is no free GPU"
-	case e.Kind == spec.EventWorkers && e.Have != nil && *e.Have > 0 && s.plan.Point.Workers == 0:
+	case e.Kind == spec.EventWorkers && s.plan.Point.Workers == 0 &&
+		e.Have != nil && *e.Have > 0 && *e.Have <= largestFleet:
 		s.found.GPUs = *e.Have
 	}
 	return nil
@@ -165,7 +168,7 @@ func (s *sweep) more() KneeMore {
 func (s *sweep) levels(ctx context.Context) error {
 	s.found.Knee = judge.FindKnee(nil, &s.plan.Thresholds)
 	next := s.plan.First * s.gpus()
-	stuck := ""
+	stuck, refused := "", false
 	for {
 		lasts := s.length(next)
 		kept := referenceLoads * episodeTakes(0, seconds(s.referenceLasts(next)))
@@ -177,6 +180,18 @@ func (s *sweep) levels(ctx context.Context) error {
 			return nil
 		}
 		l, err := s.load(ctx, KneeStageLevel, next, lasts)
+		if limit, ok := errors.AsType[*load.DescriptorLimit](err); ok {
+			// What was measured below it stands, and may have the knee in it.
+			if stuck = fmt.Sprintf("%v: %s", limit, limit.Hint()); refused || len(s.found.Levels) == 0 {
+				s.found.Ended = stuck
+				return nil
+			}
+			refused = true
+			if next, s.found.Ended = s.next(stuck); s.found.Ended != "" {
+				return nil
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"aicr/internal/judge"
+	"aicr/internal/load"
 	"aicr/internal/spec"
 )
 
@@ -23,6 +24,7 @@ type bentFleet struct {
 	notReady    string
 	workers     int                     // that it tells of
 	holds       int                     // the most that the client can hold; 0: any
+	files       int                     // the most connections that the client may open; 0: any
 	fails       func(inFlight int) bool // a tenth of the requests
 	before      func(number int)        // told of each load
 	clock       time.Duration
@@ -55,6 +57,9 @@ func (f *bentFleet) Load(ctx context.Context, number int, p spec.OperatingPoint)
 		return nil, context.Cause(ctx)
 	}
 	users := p.Concurrency
+	if f.files > 0 && users > f.files {
+		return nil, &load.DescriptorLimit{InFlight: users, Need: uint64(users) + 64, Limit: uint64(f.files) + 64}
+	}
 	r := &spec.EpisodeRecord{Episode: spec.Episode{Number: number, Point: p, LoadedS: p.DurationS, Client: spec.BenchClient{Valid: true}}}
 	if f.holds > 0 && users > f.holds {
 		users = f.holds
@@ -351,6 +356,29 @@ func TestAnInterruptedSweepKeepsWhatItHas(t *testing.T) {
 	found, err := FindKnee(ctx, kneePlan(2), fleet, &followedKnee{})
 	if !errors.Is(err, gone) || len(found.Levels) != 3 || found.Knee == nil || found.Proposal != nil {
 		t.Errorf("%d levels, proposal %v: %v", len(found.Levels), found.Proposal, err)
+	}
+}
+
+// What was measured stands where the next level takes more files than the process may open.
+func TestASweepEndsBelowTheLimitOfOpenFiles(t *testing.T) {
+	for files, want := range map[int]struct {
+		levels int // at least
+		knee   bool
+		ended  string
+	}{
+		4:   {0, false, "ulimit -n 72"},
+		40:  {3, false, "ulimit -n 128"},
+		200: {6, true, ""},
+	} {
+		fleet := bent()
+		fleet.files = files
+		found, err := FindKnee(t.Context(), kneePlan(2), fleet, &followedKnee{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found.Levels) < want.levels || found.Knee.Found != want.knee || !strings.Contains(found.Ended, want.ended) {
+			t.Errorf("%d files: %d levels, knee %v: %s", files, len(found.Levels), found.Knee.Found, found.Ended)
+		}
 	}
 }
 

@@ -33,8 +33,8 @@ of itself: when the client was the limit, the result is INVALID. A call of
 'aiperf profile' runs with only the program's name changed.
 
 Exit codes: 0 every request was served; 1 more failed than --max-error-share
-allows; 2 bad usage, or the server is not ready; 3 invalid, the client was the
-limit; 130 interrupted.`,
+allows; 2 bad usage, or the server is not ready; 3 invalid: the client was the
+limit, or what the server sent cannot be; or inconclusive; 130 interrupted.`,
 		Example: `  aicr bench --demo
   aicr bench --url http://localhost:8000 --model Qwen/Qwen3-8B --concurrency 64 --request-count 512
   aicr bench --url https://llm.example --api-key-file key --request-rate 10 --benchmark-duration 60
@@ -265,6 +265,20 @@ func (a *app) runLoad(ctx context.Context, j *benchJob, target *load.Target, wor
 	return res, nil
 }
 
+// someNames lists the first of a server's names, each on one line and cut.
+func someNames(names []string) string {
+	const most, longest = 10, 100
+	var shown []string
+	for _, name := range names[:min(len(names), most)] {
+		shown = append(shown, redact.Cut(redact.Clean(name), longest))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(names) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
 // foreign makes a server's words fit to be shown and kept: some repeat the key that they
 // refuse.
 func (j *benchJob) foreign(text string) string { return redact.Clean(j.mask.Foreign(text)) }
@@ -292,7 +306,7 @@ func probeProblem(j *benchJob, err error) error {
 	case load.BadStream:
 		switch {
 		case len(f.Models) > 0:
-			hint = "name one of them with --model: " + strings.Join(redact.All(f.Models), ", ")
+			hint = "name one of them with --model: " + someNames(f.Models)
 		case strings.Contains(f.Message, "HTML"):
 			hint = "that is a web page: check the host, the port and the path of --url"
 		case strings.Contains(f.Message, "HTTP/1.1"):
@@ -336,7 +350,7 @@ func statusHint(j *benchJob, f *load.Failure) string {
 		case len(f.Models) == 0:
 			return "the server has no model yet: its workers are absent, or not registered"
 		}
-		return "the server has: " + strings.Join(redact.All(f.Models), ", ")
+		return "the server has: " + someNames(f.Models)
 	case 429, 503, 529:
 		return "the server is up and takes no requests now: wait until it is ready"
 	case 301, 302, 307, 308:

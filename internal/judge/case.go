@@ -252,6 +252,8 @@ func (ev *Evidence) heldBack() string {
 	switch {
 	case ev.unseen() != "":
 		return ev.unseen()
+	case ev.crowded() != "":
+		return ev.crowded()
 	case ev.gap():
 		return "too much of the workers' telemetry is missing, or is not what the client saw"
 	case ev.pages() > 0:
@@ -283,6 +285,17 @@ func (ev *Evidence) unseen() string {
 		return ""
 	}
 	return "whether pods that serve ended under load is not known: " + shorten(ev.start.unseen.Text)
+}
+
+// crowded says that more workers were named than there can be.
+func (ev *Evidence) crowded() string {
+	for _, d := range ev.episodes {
+		if d.crowded > 0 {
+			return fmt.Sprintf("answers or metrics pages named %s workers in %s, another each time: they distinguish no worker",
+				grouped(float64(d.crowded)), d.title())
+		}
+	}
+	return ""
 }
 
 // pages is how many workers were looked at, where that is too few and nobody else
@@ -448,9 +461,11 @@ func (ev *Evidence) integrity() spec.Ledger {
 		l.State = spec.Inconclusive
 		parts = append(parts, "too much telemetry is missing or disputed")
 	}
-	if why := ev.unseen(); why != "" {
-		l.State = spec.Inconclusive
-		parts = append(parts, why)
+	for _, why := range []string{ev.unseen(), ev.crowded()} {
+		if why != "" {
+			l.State = spec.Inconclusive
+			parts = append(parts, why)
+		}
 	}
 	l.Reason = strings.Join(parts, ", ")
 	return l

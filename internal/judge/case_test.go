@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -407,4 +408,20 @@ func TestAPlanWithoutRateWorkersHoldsEveryFleetToTheSameRates(t *testing.T) {
 	if got := s.rateState(); got != spec.Fail {
 		t.Errorf("two stalls in a minute: %s", got)
 	}
+}
+
+// Answers that name a worker each, and pages that name others each second, name none: the
+// run does not pass, and no worker is blamed.
+func TestMoreWorkersThanThereCanBeAreNotJudged(t *testing.T) {
+	one := []func(*spec.Plan){func(p *spec.Plan) { p.Point.Workers = 1 }}
+	answers := bout{seconds: 70, blind: true, spoil: func(q *spec.Request) { q.Worker = fmt.Sprint("w", q.Seq) }}
+	pages := bout{seconds: 300, nameless: true, page: func(s, w int, p *spec.Sample) { p.Name = fmt.Sprint(s, "-", w) }}
+	few := answers
+	few.seconds = 30
+	const words = "workers in episode 1, another each time"
+	testLaws(t, map[string]lawCase{
+		"answers":     {plan: one, episodes: times(9, answers), verdict: spec.Inconclusive, ledgers: "IPP", reason: words},
+		"few answers": {plan: one, episodes: times(9, few), verdict: spec.Inconclusive, ledgers: "IPP", reason: words},
+		"pages":       {plan: one, episodes: times(9, pages), verdict: spec.Inconclusive, ledgers: "IPP", reason: "1,216 " + words},
+	})
 }

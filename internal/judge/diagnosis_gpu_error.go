@@ -67,8 +67,12 @@ func gpuBroken(ev *Evidence) []spec.Finding {
 	if n := len(f.GPUs); n > 1 {
 		f.Summary = fmt.Sprintf("%d GPUs are broken by their own counters", n)
 	}
+	f.Evidence = firstOf(f.Evidence, mostBroken) // an exporter may name others each time
 	return []spec.Finding{f}
 }
+
+// mostBroken is of how many GPUs the evidence is told: all of a node that has lost its switch.
+const mostBroken = 16
 
 // gpuOfWorker is a GPU in a sentence, with whose it is.
 func gpuOfWorker(gpu, worker string) string {

@@ -21,6 +21,7 @@ type digest struct {
 	named    bool // the client knows who served what
 	told     bool // there is telemetry of the workers
 	unjoined bool
+	crowded  int // names of workers that are too many to be those of workers
 	asked    int // worker samples that were wanted
 	lost     int // of those, that did not come
 
@@ -155,7 +156,7 @@ func beginDigest(p *spec.Plan, r *spec.EpisodeRecord, past *past) (*digest, *tim
 		d.loadedS = 0 // whatever that was, it is not known
 	}
 	t := newTimeline(r, d.loadedS)
-	d.named, d.told, d.unjoined = t.named, t.told, t.unjoined
+	d.named, d.told, d.unjoined, d.crowded = t.named, t.told, t.unjoined, t.crowded
 	d.stalls = standstills(t, r, past, th)
 	d.lifeS = lifetime(r)
 	clean, stalled := d.cut(t, r, th)

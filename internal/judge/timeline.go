@@ -23,7 +23,13 @@ type timeline struct {
 	named    bool      // the client knows who served what
 	told     bool      // there is telemetry of workers
 	unjoined bool      // client and telemetry name the workers differently
+	crowded  int       // names of workers, where they are too many to be those of workers; 0: they are not
 }
+
+// mostLanes is how many workers an episode may name, in answers or on metrics pages: twice
+// the largest fleet that is judged. A source that names more gives each answer, or each
+// scrape, another name, and names no worker.
+const mostLanes = 1024
 
 // lane is one worker's part of a timeline.
 type lane struct {
@@ -80,13 +86,15 @@ func unknown(n int) []float64 {
 // newTimeline lays an episode out. The load is over after so many seconds.
 func newTimeline(r *spec.EpisodeRecord, loadS float64) *timeline {
 	t := &timeline{seconds: max(0, int(loadS)), index: map[string]*lane{}}
-	t.readSeries(r.Series)
+	n := workersNamed(r)
+	if n.pages <= mostLanes {
+		t.readSeries(r.Series)
+	} else {
+		t.crowded = n.pages
+	}
 	told := slices.Clone(t.workers)
-	for i := range r.Requests {
-		if r.Requests[i].Worker != "" {
-			t.named = true
-			break
-		}
+	if t.named = n.answers > 0 && !n.eachItsOwn(); n.eachItsOwn() {
+		t.crowded = n.answers
 	}
 	if t.named && t.told && !t.shareNames(r.Requests) {
 		t.named, t.unjoined = false, true
@@ -100,6 +108,43 @@ func newTimeline(r *spec.EpisodeRecord, loadS float64) *timeline {
 		return cmp.Or(cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name))
 	})
 	return t
+}
+
+// namedWorkers is how many workers an episode names.
+type namedWorkers struct {
+	answers int // by answers
+	in      int // so many of them
+	pages   int // by metrics pages
+}
+
+// manyWorkers is the size of a fleet from which on answers are held against its workers: in
+// fewer, one request each may be all that there was time for.
+const manyWorkers = 64
+
+// eachItsOwn reports whether answers name too many workers to be those of a fleet: more than
+// the largest has, or hardly any of them twice.
+func (n *namedWorkers) eachItsOwn() bool {
+	return n.answers > mostLanes || n.answers > manyWorkers && n.in < 2*n.answers
+}
+
+// workersNamed counts the workers that an episode names.
+func workersNamed(r *spec.EpisodeRecord) (n namedWorkers) {
+	names := map[string]bool{}
+	for i := range r.Requests {
+		if name := r.Requests[i].Worker; name != "" {
+			names[name] = true
+			n.in++
+		}
+	}
+	n.answers = len(names)
+	clear(names)
+	for i := range r.Series {
+		if s := &r.Series[i]; s.Source == spec.SourceWorker && s.Name != "" {
+			names[s.Name] = true
+		}
+	}
+	n.pages = len(names)
+	return n
 }
 
 func (t *timeline) shareNames(requests []spec.Request) bool {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"aicr/internal/load/sse"
 	"aicr/internal/load/workload"
 )
 
@@ -108,7 +109,7 @@ func Run(ctx context.Context, p *Plan, live *Live) (*Result, error) {
 	}
 	res.Interrupted = ctx.Err() != nil
 	live.stop()
-	w.settle()
+	w.settle(r.settleWithin(res.Interrupted))
 
 	r.log.seal()
 	res.Gaps = NewGaps()
@@ -119,6 +120,23 @@ func Run(ctx context.Context, p *Plan, live *Live) (*Result, error) {
 	res.Main.assignPhases(r.log)
 	res.Audit = audit.conclude(p, res, r.senders)
 	return res, nil
+}
+
+// The largest event that is accepted: no more than mostPending bytes of events that are
+// not whole yet lie in memory, however many answers are in flight, but each may have
+// leastEvent.
+const (
+	mostPending = 128 << 20
+	leastEvent  = 64 << 10
+)
+
+// mostEvent is the largest event, in bytes, that is accepted in an answer.
+func (p *Plan) mostEvent() int {
+	inFlight := max(p.Main.Users, p.Warmup.Users)
+	if inFlight == 0 { // an open loop without a cap
+		inFlight = 1000
+	}
+	return max(leastEvent, min(mostPending/inFlight, sse.MaxEvent))
 }
 
 func (p *Plan) check() error {
@@ -335,6 +353,7 @@ func (s *sender) begin(st *stage, str *stream, lane Lane, seq, intended int64, u
 		rec.Phase = Steady // assigned when the run's windows are known
 	}
 	str.mask = s.run.plan.Target.mask
+	str.events.Most = s.run.plan.mostEvent()
 	str.begin(rec)
 }
 

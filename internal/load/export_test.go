@@ -41,6 +41,9 @@ func NagleBetween(later, once *Record) Nagle { return nagleBetween(later, once) 
 // AcksAtOnce reports whether the load is to acknowledge every read at once.
 func (t *Target) AcksAtOnce() bool { return t.quickAck }
 
+// MostEvent is the largest event that is accepted in an answer.
+func MostEvent(p *Plan) int { return p.mostEvent() }
+
 // Fit says to what the soft limit of open files is raised for so many connections.
 func Fit(soft, hard uint64, connections int, open uint64) (raise uint64, refused *DescriptorLimit) {
 	raise, err := limits{soft, hard}.fit(connections, open)

@@ -130,6 +130,48 @@ func TestSurplusBytesAreNotCredited(t *testing.T) {
 	}
 }
 
+// A server that answered once before it was asked owes each answer to the request after:
+// the last of them comes as late as the slowest, and is awaited.
+func TestAnOwedAnswerIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var network memnet.Net
+		l := network.Listen("server.test:80")
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer c.Close()
+					_, _ = io.WriteString(c, twoTokensAnswer)
+					eachRequest(c, func(int) error {
+						time.Sleep(3 * time.Second)
+						_, err := io.WriteString(c, twoTokensAnswer)
+						return err
+					})
+				}()
+			}
+		}()
+		target := newTarget(t, load.TargetOptions{URL: "http://server.test", Dial: network.To("server.test:80")})
+		res := mustRun(t, planTo(t, target, load.Schedule{Users: 1, Count: 4}, 2))
+		if got := countClasses(res.Log); got[load.Unsolicited] != 1 || !slices.Contains(blames(&res.Audit), "server/unsolicited") {
+			t.Errorf("%v, %v", got, res.Audit.Reasons)
+		}
+	})
+}
+
+// However many answers are in flight, the events that are not whole yet take no more than
+// 128 MiB together, as long as each can have 64 KiB.
+func TestEventsThatAreNotWholeAreBoundedTogether(t *testing.T) {
+	for users, want := range map[int]int{1: 4 << 20, 32: 4 << 20, 128: 1 << 20, 1024: 128 << 10, 100_000: 64 << 10, 0: (128 << 20) / 1000} {
+		if got := load.MostEvent(&load.Plan{Main: load.Schedule{Users: users}}); got != want {
+			t.Errorf("%d users: an event may have %d bytes, want %d", users, got, want)
+		}
+	}
+}
+
 // A surplus answer of a TLS server may come in the same segment as the answer, in a record
 // of its own: then it lies in the client's memory, and the socket is silent.
 func TestSurplusInATLSRecordOfItsOwn(t *testing.T) {
@@ -242,6 +284,7 @@ func TestAnAnswerWithoutAnEndIsGivenUp(t *testing.T) {
 			want               load.Class
 		}{
 			"comments":         {"text/event-stream", ": still here, and here, and here\n\n", 200, load.Oversized},
+			"one line":         {"text/event-stream", "data: and here, and here, and here", 200, load.Oversized},
 			"a page":           {"text/html", "<p>and so on</p>\n", 200, load.BadStream},
 			"an error's words": {"text/plain", "and so on\n", 500, load.HTTPStatus},
 		} {

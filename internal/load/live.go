@@ -55,6 +55,13 @@ func (l *Live) finished(r *Record) {
 	l.done.Add(1)
 }
 
+// slowestFirst is the longest that an answer's first content took.
+func (l *Live) slowestFirst() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Duration(l.ttft.Max())
+}
+
 // Now tells the state of the run.
 func (l *Live) Now() Moment {
 	m := Moment{Done: l.done.Load(), Failed: l.failed.Load(), Tokens: l.tokens.Load()}

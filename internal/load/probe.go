@@ -311,6 +311,14 @@ func (x *examiner) learn(r Record) {
 	p.Asked, p.Got = probeTokens, int(r.Tokens())
 }
 
+// Tokens that a word of a prompt can cost: no tokenizer takes four words for one token,
+// and one of bytes takes some seven tokens a word. A server that counts otherwise is not
+// believed: prompts would be made as long, or as short, as it likes.
+const (
+	leastPerWord = 0.25
+	mostPerWord  = 16
+)
+
 // calibrate learns what a word costs from prompts of two lengths.
 func (x *examiner) calibrate(ctx context.Context) error {
 	words := max(probeWords*4, x.spec.InputTokens.Mean)
@@ -338,6 +346,9 @@ func (x *examiner) calibrate(ctx context.Context) error {
 		return nil
 	}
 	c := workload.Calibration{PerWord: float64(many-few) / float64(words-probeWords)}
+	if c.PerWord < leastPerWord || c.PerWord > mostPerWord {
+		return nil
+	}
 	c.Overhead = max(0, float64(few)-c.PerWord*probeWords)
 	x.probe.Calibration, x.probe.Calibrated = c, true
 	return nil

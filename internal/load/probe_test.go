@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -109,6 +110,33 @@ func TestProbeTriesWhenNothingIsNamed(t *testing.T) {
 	want.MinTokens = false
 	if diff := cmp.Diff(want, p.Fields); diff != "" || len(p.Refused) != 1 {
 		t.Errorf("%v\n%s", p.Refused, diff)
+	}
+}
+
+// A count of the prompt that no tokenizer gives calibrates nothing: prompts would be made
+// as long, or as short, as the server likes.
+func TestProbeDoesNotBelieveEveryCountOfThePrompt(t *testing.T) {
+	for name, count := range map[string]func(words int) int{
+		"hardly any tokens a word": func(words int) int { return 10 + words/50 },
+		"very many tokens a word":  func(words int) int { return 1000 * words },
+		"fewer for more words":     func(words int) int { return 10_000 - words },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFront(t, plainHTTP, truth.Script{}, func(http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					body, _ := io.ReadAll(r.Body)
+					w.Header().Set("Content-Type", "text/event-stream")
+					_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\":\"length\"}],"+
+						"\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n", count(bytes.Count(body, []byte(" "))))
+				})
+			})
+			spec := asking()
+			spec.InputTokens.Mean = 3000
+			p, _, err := examine(t, load.TargetOptions{URL: f.URL}, spec)
+			if err != nil || p.Calibrated || p.Calibration != (workload.Calibration{}) {
+				t.Errorf("%+v, %v", p, err)
+			}
+		})
 	}
 }
 

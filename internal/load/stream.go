@@ -324,6 +324,8 @@ func (s *stream) close(at int64, cause error) (message string) {
 	}
 	surplus, unsolicited := errors.AsType[*surplusError](cmp.Or(s.broken, cause))
 	connect, unconnected := errors.AsType[*connectError](cause)
+	_, oversized := errors.AsType[*oversizedError](s.broken)
+	_, tooLong := errors.AsType[*sse.TooLongError](s.broken)
 	switch {
 	case errors.Is(cause, errInterrupted):
 		r.Class, message = Interrupt, cause.Error()
@@ -348,7 +350,7 @@ func (s *stream) close(at int64, cause error) (message string) {
 		r.Class, message = BadStream, "an answer that is no event stream: "+s.bodyMessage()
 	case s.broken != nil:
 		r.Class, message = BadStream, s.broken.Error()
-		if _, oversized := errors.AsType[*oversizedError](s.broken); oversized {
+		if oversized || tooLong {
 			r.Class = Oversized
 		}
 	case errors.Is(cause, http1.ErrTruncated):

@@ -13,8 +13,8 @@ type wire interface {
 	// has ended.
 	carry(*stage)
 	// settle ends the idle connections when all is over, and hears what a server still
-	// says on them without having been asked.
-	settle()
+	// says on them without having been asked, for so long at most.
+	settle(within time.Duration)
 	close()
 }
 
@@ -32,9 +32,22 @@ const (
 	HTTP2Wire
 )
 
+// The limits of settleWithin. A run that was interrupted is not judged, and is to end.
+const (
+	leastSettle       = time.Second
+	mostSettle        = 10 * time.Second
+	interruptedSettle = 100 * time.Millisecond
+)
+
 // settleWithin is how long settle waits for servers to end idle connections in turn. Most
-// do at once; one that owes answers which no request asked for has this long to send them.
-const settleWithin = time.Second
+// do at once. One that owes answers which no request asked for has half as long again to
+// begin one as the slowest answer of the run took.
+func (r *run) settleWithin(interrupted bool) time.Duration {
+	if interrupted {
+		return interruptedSettle
+	}
+	return min(max(leastSettle, r.live.slowestFirst()*3/2), mostSettle)
+}
 
 func openWire(r *run) (wire, error) {
 	t := r.plan.Target

@@ -33,8 +33,8 @@ func (w *connWire) name() string {
 	return "HTTP/1.1, a goroutine a connection"
 }
 
-func (w *connWire) carry(st *stage) { w.crew.carry(st) }
-func (w *connWire) settle()         { w.crew.settle() }
+func (w *connWire) carry(st *stage)             { w.crew.carry(st) }
+func (w *connWire) settle(within time.Duration) { w.crew.settle(within) }
 
 func (w *connWire) close() {
 	w.stop()
@@ -59,7 +59,7 @@ type line interface {
 	// how the exchange itself failed.
 	exchange(ctx context.Context, body []byte, str *stream) error
 	// settle ends an idle connection, and notes what still comes on it.
-	settle()
+	settle(within time.Duration)
 	hangUp()
 }
 
@@ -102,10 +102,10 @@ func (c *crew) rest(h *hand) {
 	c.free = append(c.free, h)
 }
 
-func (c *crew) settle() {
+func (c *crew) settle(within time.Duration) {
 	var lines sync.WaitGroup
 	for _, h := range c.all {
-		lines.Go(h.line.settle)
+		lines.Go(func() { h.line.settle(within) })
 	}
 	lines.Wait()
 }
@@ -331,11 +331,11 @@ type connLine struct {
 	buf  []byte
 }
 
-func (l *connLine) settle() {
+func (l *connLine) settle(within time.Duration) {
 	if l.conn == nil {
 		return
 	}
-	if surplus := l.conn.settle(l.buf, settleWithin); surplus != nil {
+	if surplus := l.conn.settle(l.buf, within); surplus != nil {
 		l.wire.surplus(l.last, surplus)
 	}
 	l.hangUp()

@@ -83,7 +83,8 @@ func (t *Target) transport() *http.Transport {
 		Protocols:       protocols,
 		TLSClientConfig: t.tlsConfig("h2"),
 		// Nothing is added, followed or tried again that was not asked for.
-		DisableCompression: true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: http1.MaxHead,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			if t.options.Dial != nil {
 				return t.options.Dial(ctx)
@@ -100,7 +101,9 @@ func (t *Target) transport() *http.Transport {
 func (w *http2Wire) name() string { return "HTTP/2 by net/http" }
 
 func (w *http2Wire) carry(st *stage) { w.crew.carry(st) }
-func (w *http2Wire) settle()         {} // a frame of a stream that was never opened ends the connection
+
+// settle does nothing: a frame of a stream that was never opened ends the connection.
+func (w *http2Wire) settle(time.Duration) {}
 
 func (w *http2Wire) close() {
 	w.stop()
@@ -161,8 +164,8 @@ type http2Line struct {
 	buf  []byte
 }
 
-func (*http2Line) settle() {}
-func (*http2Line) hangUp() {}
+func (*http2Line) settle(time.Duration) {}
+func (*http2Line) hangUp()              {}
 
 func (l *http2Line) exchange(ctx context.Context, body []byte, str *stream) error {
 	run, rec := l.wire.run, str.rec

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -59,10 +60,10 @@ func (w *loopWire) close() {
 	}
 }
 
-func (w *loopWire) settle() {
+func (w *loopWire) settle(within time.Duration) {
 	var loops sync.WaitGroup
 	for _, l := range w.loops {
-		loops.Go(l.settle)
+		loops.Go(func() { l.settle(within) })
 	}
 	loops.Wait()
 }
@@ -769,14 +770,14 @@ func (l *loop) endIdle(c *loopConn, b []byte) {
 }
 
 // settle ends the loop's idle connections, and waits until the server has ended its side.
-func (l *loop) settle() {
+func (l *loop) settle(within time.Duration) {
 	for _, c := range l.conns {
 		if c.state == connIdle {
 			_ = unix.Shutdown(c.fd, unix.SHUT_WR)
 		}
 	}
-	limit := l.run.clock.now() + int64(settleWithin)
-	_ = unix.TimerfdSettime(l.timer, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(settleWithin))}, nil)
+	limit := l.run.clock.now() + int64(within)
+	_ = unix.TimerfdSettime(l.timer, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(within))}, nil)
 	idle := func(c *loopConn) bool { return c.state == connIdle }
 	for slices.ContainsFunc(l.conns, idle) && l.run.clock.now() < limit {
 		for i := range l.wait() {

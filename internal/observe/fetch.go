@@ -22,6 +22,9 @@ import (
 // has 77 kB; a DCGM exporter's for 64 GPUs some 250 kB.
 const maxPage = 8 << 20
 
+// maxHeader is how much of a page's header is read, where net/http would read 10 MB.
+const maxHeader = 256 << 10
+
 // Client asks over HTTP. It follows no proxy: what it asks is near.
 type Client struct {
 	http  *http.Client
@@ -33,6 +36,7 @@ func NewClient(transport *http.Transport) *Client {
 	transport.Proxy = nil
 	transport.MaxIdleConnsPerHost = 2
 	transport.DisableCompression = true
+	transport.MaxResponseHeaderBytes = maxHeader
 	return &Client{http: &http.Client{
 		Transport: transport,
 		// A page that has moved is not the one that was named, and a header meant

@@ -96,6 +96,8 @@ func TestAnAnswerThatIsNoPageIsAReason(t *testing.T) {
 				}
 			}
 		}, []string{"the page is larger than 8 MiB"}},
+		{"a header without end", cut(false, "HTTP/1.1 200 OK\r\n"+strings.Repeat("X-More: and more\r\n", 1<<15)),
+			[]string{"net/http: HTTP/1.x transport connection broken: net/http: server response headers exceeded 262144 bytes; aborted"}},
 		{"a connection that is reset in the middle", cut(true, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nup 1\n"),
 			[]string{"connection reset", "the connection ended before the page did"}},
 		{"a connection that ends in the middle", cut(false, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nup 1\n"),

@@ -199,17 +199,22 @@ func (t *textPage) benchFailures(q *spec.BenchRequests) {
 	}
 }
 
+// shownBenchWorkers is how many workers are shown: a server may name each of its answers
+// another.
+const shownBenchWorkers = 128
+
 func (t *textPage) benchWorkers(all []spec.BenchWorker) {
 	if len(all) == 0 {
 		return
 	}
 	rows := [][]string{{fmt.Sprintf("%-21s", "worker"), "requests", "share of tokens", "ttft p50", "     itl", " max gap", "failed"}}
-	for _, w := range all {
+	for _, w := range first(all, shownBenchWorkers) {
 		rows = append(rows, []string{w.Worker, strconv.Itoa(w.Requests), layout.Bar(w.Share, 14) + " " + sharePercent(w.Share),
 			layout.Millis(w.TTFT50MS), layout.Millis(w.ITLMS), layout.Millis(&w.MaxGapMS), strconv.Itoa(w.Failed)})
 	}
 	t.Blank()
 	t.columns([]bool{false, true, false, true, true, true, true}, rows)
+	t.more(2, len(all)-shownBenchWorkers)
 }
 
 func sharePercent(share float64) string {

@@ -55,6 +55,9 @@ type Reader struct {
 	facts Chunk  // what it says, but for the bytes of that text
 }
 
+// mostShape is the largest event, in bytes, whose shape is remembered.
+const mostShape = 64 << 10
+
 // Parse is the package's Parse, several times cheaper for an event that is the
 // previous one but for its text.
 func (r *Reader) Parse(data []byte, c *Chunk) error {
@@ -69,7 +72,8 @@ func (r *Reader) Parse(data []byte, c *Chunk) error {
 	p := parser{b: data}
 	err := p.parse(c)
 	r.shape = r.shape[:0]
-	if err == nil && p.textEnd > p.textFrom && c.Finish == nil && !c.Failed && plain(data[p.textFrom:p.textEnd]) {
+	ordinary := p.textEnd > p.textFrom && c.Finish == nil && !c.Failed && len(data) <= mostShape
+	if err == nil && ordinary && plain(data[p.textFrom:p.textEnd]) {
 		r.shape = append(append(r.shape, data[:p.textFrom]...), data[p.textEnd:]...)
 		r.text = p.textFrom
 		r.facts = *c

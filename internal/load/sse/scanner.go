@@ -10,7 +10,7 @@ package sse
 
 import (
 	"bytes"
-	"errors"
+	"fmt"
 )
 
 // Sink takes events. The slices are the Scanner's: they are gone when Event
@@ -19,15 +19,21 @@ type Sink interface {
 	Event(name, data []byte)
 }
 
-// MaxEvent is the largest line or event that is accepted; a stream that
-// exceeds it is not one that any model server sends.
+// MaxEvent is the largest line or event that is accepted, unless Scanner.Most says
+// less; a stream that exceeds it is not one that any model server sends.
 const MaxEvent = 4 << 20
 
-// ErrTooLong says that a line or an event exceeded MaxEvent.
-var ErrTooLong = errors.New("event larger than 4 MiB")
+// TooLongError says that a line or an event exceeded so many bytes.
+type TooLongError struct{ Most int }
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("event larger than %d KiB", e.Most>>10)
+}
 
 // Scanner splits a stream into events. The zero value is ready to use.
 type Scanner struct {
+	Most int // bytes of the largest line or event that is accepted; 0: MaxEvent
+
 	line []byte // the beginning of a line whose end has not come yet
 	data []byte // the data lines of the event so far, when they had to be copied
 	name []byte
@@ -39,9 +45,32 @@ type Scanner struct {
 	mark    int8   // bytes of a byte order mark seen; -1: past the beginning
 }
 
-// Reset makes the Scanner ready for a new stream and keeps its memory.
+// Reset makes the Scanner ready for a new stream. It keeps its memory, except what an
+// event of unusual size took.
 func (s *Scanner) Reset() {
-	*s = Scanner{line: s.line[:0], data: s.data[:0], name: s.name[:0]}
+	*s = Scanner{Most: s.Most, line: reusable(s.line), data: reusable(s.data), name: reusable(s.name)}
+}
+
+// mostReused is the largest buffer, in bytes, that is kept from one stream to the next.
+const mostReused = 64 << 10
+
+func reusable(b []byte) []byte {
+	if cap(b) > mostReused {
+		return nil
+	}
+	return b[:0]
+}
+
+// within returns an error if so many bytes are more than a line or an event may have.
+func (s *Scanner) within(n int) error {
+	most := s.Most
+	if most == 0 {
+		most = MaxEvent
+	}
+	if n > most {
+		return &TooLongError{most}
+	}
+	return nil
 }
 
 const byteOrderMark = "\xef\xbb\xbf"
@@ -70,8 +99,8 @@ func (s *Scanner) Feed(b []byte, to Sink) error {
 		}
 		end := lineEnd(b)
 		if end < 0 {
-			if len(s.line)+len(b) > MaxEvent {
-				return ErrTooLong
+			if err := s.within(len(s.line) + len(b)); err != nil {
+				return err
 			}
 			s.line = append(s.line, b...)
 			break
@@ -135,8 +164,8 @@ func (s *Scanner) take(line []byte, carried bool, to Sink) error {
 			}
 			return nil
 		}
-		if len(s.current)+len(value) > MaxEvent {
-			return ErrTooLong
+		if err := s.within(len(s.current) + len(value)); err != nil {
+			return err
 		}
 		if !s.owned {
 			s.own()

@@ -85,15 +85,25 @@ func TestAnEventBeyondTheLimitIsRefused(t *testing.T) {
 		t.Run(tc.rule, func(t *testing.T) {
 			var s Scanner
 			var got collector
-			for i := range 2 * MaxEvent / len(piece) {
-				if err := s.Feed(tc.stream(i), &got); err != nil {
-					if !errors.Is(err, ErrTooLong) {
-						t.Fatal(err)
-					}
-					return
+			for _, most := range []int{0, 2 << 20} {
+				s.Most = most
+				s.Reset()
+				fed, err := 0, error(nil)
+				for i := 0; err == nil && i < 2*MaxEvent/len(piece); i++ {
+					err = s.Feed(tc.stream(i), &got)
+					fed += len(piece)
+				}
+				want := MaxEvent
+				if most > 0 {
+					want = most
+				}
+				if tooLong, ok := errors.AsType[*TooLongError](err); !ok || tooLong.Most != want || fed > want+len(piece) {
+					t.Fatalf("%d bytes were taken where %d are the most: %v", fed, want, err)
 				}
 			}
-			t.Fatal("the scanner keeps a stream that never delivers an event")
+			if s.Reset(); cap(s.line)+cap(s.data) > 0 {
+				t.Errorf("%d bytes are kept for the next stream", cap(s.line)+cap(s.data))
+			}
 		})
 	}
 }
