@@ -63,6 +63,7 @@ type KneeFound struct {
 	Proposal  *judge.KneeProposal
 	Looks     []judge.KneeLevel // at half of the proposed point
 	Reference []judge.KneeLevel // the episodes at the proposed point
+	EpisodeS  float64           // of each, its ramp included
 	Denied    string            // why there is no reference at it, where it was not confirmed
 	Took      time.Duration     // of load, on the target's clock
 }
@@ -402,6 +403,7 @@ func (s *sweep) reference(ctx context.Context) error {
 	f.Proposal = judge.ProposeBelow(f.Knee, f.Levels, s.gpus(), &s.plan.Thresholds)
 	for f.Proposal != nil {
 		lasts := s.referenceLasts(f.Proposal.InFlight)
+		f.EpisodeS = lasts
 		pays, err := s.measure(ctx, f.Proposal, lasts)
 		if err != nil {
 			return err

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -112,6 +114,8 @@ type kneeDoc struct {
 	Reference []judge.KneeLevel   `json:"reference"`
 	Written   string              `json:"written,omitempty"`
 
+	episodeS float64 // of the reference, where answers take so long that it had to be longer than asked for
+
 	again string // the flags that name the target
 }
 
@@ -127,6 +131,9 @@ func (j *kneeJob) document(f *checks.KneeFound, interrupted bool) *kneeDoc {
 		GPUs: f.GPUs, InputTokens: j.plan.Point.InputTokens, OutputTokens: j.plan.Point.OutputTokens, Prompts: j.plan.Point.Prompts,
 		TookS: f.Took.Seconds(), GPUMinutes: f.Took.Minutes() * float64(max(1, f.GPUs)),
 		Knee: f.Knee, Proposal: f.Proposal, Levels: f.Levels, Ended: f.Ended, Budget: f.Spent, Looks: f.Looks, Reference: f.Reference}
+	if f.EpisodeS > j.plan.ReferenceS {
+		d.episodeS = math.Ceil(f.EpisodeS)
+	}
 	if f.More.Levels > 0 {
 		d.More = &f.More
 	}
@@ -176,6 +183,7 @@ func kneeWas(k *judge.Knee) string {
 func (j *kneeJob) write(d *kneeDoc, begun time.Time) error {
 	p := d.Proposal
 	zero := 0.0
+	recycled, _ := strconv.Atoi(d.Prompts) // "unique" is none
 	name := "measured"
 	if j.named != nil {
 		name = j.named.Metadata.Name
@@ -188,9 +196,12 @@ func (j *kneeJob) write(d *kneeDoc, begun time.Time) error {
 			{Name: spec.ConstraintTTFT, Value: spec.Wanted(fmt.Sprintf("<= %.0f", p.GuardrailMS)), Unit: spec.UnitMS, Tolerance: &zero},
 		}, Verdict: spec.RecipeVerdict{
 			Reference: &spec.RecipeReference{Throughput: p.Reference.Throughput, GPUs: d.GPUs, ConcurrencyPerGPU: p.PerGPU,
-				InputTokens: d.InputTokens, OutputTokens: d.OutputTokens, Dispersion: p.Reference.Dispersion, N: p.Reference.N},
+				InputTokens: d.InputTokens, OutputTokens: d.OutputTokens, Prompts: recycled, Dispersion: p.Reference.Dispersion, N: p.Reference.N},
 			Thresholds: spec.ThresholdValues{"ttftGuardrailMs": p.GuardrailMS},
 		}}},
+	}
+	if d.episodeS > 0 { // shorter ones would not settle, and read less than they should
+		r.Verdict().Thresholds["episodeS"] = d.episodeS
 	}
 	if begun.After(simulatedEpoch()) { // virtual time has no date
 		r.Verdict().Reference.Measured = begun.UTC().Format(time.RFC3339)

@@ -116,6 +116,9 @@ func (r *recipeFile) offers(classic bool) (o pointOffers) {
 	}
 	if ref := r.Verdict().Reference; ref != nil {
 		o.input, o.output = from(ref.InputTokens, r.verdictPlace("reference")), from(ref.OutputTokens, r.verdictPlace("reference"))
+		if entries := int64(ref.Prompts); entries > 0 {
+			o.entries = offer[int64]{&entries, fromRecipe, r.verdictPlace("reference")}
+		}
 	}
 	if s, ok := r.Verdict().Thresholds["episodeS"]; ok {
 		d := seconds(inSeconds(s))
@@ -147,10 +150,21 @@ func (r *recipeFile) reference(p spec.OperatingPoint) (*spec.ReferenceFigure, st
 		return nil, fmt.Sprintf("it was measured with %d in flight a GPU and %d/%d tokens, and this run has %d and %d/%d",
 			ref.ConcurrencyPerGPU, ref.InputTokens, ref.OutputTokens, perGPU, p.InputTokens, p.OutputTokens)
 	}
+	if measured := spec.Prompts(ref.Prompts).String(); p.Prompts != measured {
+		return nil, fmt.Sprintf("it was measured with %s, and this run has %s", promptWords(measured), promptWords(p.Prompts))
+	}
 	f := &spec.ReferenceFigure{Throughput: ref.Throughput, Dispersion: ref.Dispersion, N: ref.N, From: r.path}
 	if gpus := max(1, p.Workers); gpus != ref.GPUs { // there is one at least, where the number is unknown
 		f.Throughput *= float64(gpus) / float64(ref.GPUs)
 		f.From = fmt.Sprintf("%s, of %d GPUs, scaled to %d", r.path, ref.GPUs, gpus)
 	}
 	return f, ""
+}
+
+// promptWords says which prompts are sent, by what a point calls them.
+func promptWords(prompts string) string {
+	if prompts == spec.Prompts(0).String() {
+		return "prompts that are unique"
+	}
+	return prompts + " prompts that are recycled"
 }

@@ -113,12 +113,16 @@ func closedLoop(all []spec.Request) func(yield func(*spec.Request) bool) {
 	}
 }
 
+// longUnanswered is how many usual lifetimes a request is in flight that hangs, rather than is
+// cut off by the end of a load that its answer outlasts.
+const longUnanswered = 2
+
 // latencies sums up the requests that were sent within the window.
 func (l *KneeLevel) latencies(r *spec.EpisodeRecord, from, to int64, t *spec.Thresholds) {
 	var ttft []float64
 	good := 0
 	for q := range closedLoop(r.Requests) {
-		if q.Sent < from || q.Sent >= to {
+		if q.Sent < from || q.Sent >= to || q.Class == spec.ClassInterrupted && seconds(q.End-q.Sent) < longUnanswered**l.LifetimeS {
 			continue
 		}
 		l.Sent++

@@ -77,6 +77,28 @@ func TestALevelThatSaysNothingDoesNotCount(t *testing.T) {
 				r.Requests[i].Class = "http-status"
 			}
 		}, "nothing was served", false},
+		"the load ended before its answers": {func(r *spec.EpisodeRecord) {
+			for i := range r.Requests {
+				if q := &r.Requests[i]; q.Sent >= 8e9 {
+					q.Class, q.End = spec.ClassInterrupted, 11e9
+				}
+			}
+		}, "", false},
+		"answers never came": {func(r *spec.EpisodeRecord) {
+			for i := range r.Requests {
+				if q := &r.Requests[i]; q.Sent >= 8e9 && i%4 == 0 {
+					q.Class, q.End = spec.ClassInterrupted, 40e9
+				}
+			}
+		}, "20 of 200 requests failed", false},
+		"requests outlast the load": {func(r *spec.EpisodeRecord) {
+			r.Episode.Point.RampS = 1
+			r.Requests = r.Requests[:40]
+			for i := range r.Requests {
+				q := &r.Requests[i]
+				q.First, q.Last, q.End = q.Sent+1e9, q.Sent+15e9, q.Sent+15e9
+			}
+		}, "too short: a request takes 15.0 s", false},
 		"nothing recorded": {func(r *spec.EpisodeRecord) { r.Requests = nil }, "nothing was served", false},
 		"only the sentinel": {func(r *spec.EpisodeRecord) {
 			for i := range r.Requests {

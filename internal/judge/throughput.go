@@ -87,16 +87,25 @@ func anyWithin(marked []bool, from, until int64) bool {
 }
 
 // lifetime is how long a request that was served was in flight, the median of those
-// that the closed loop sent after its ramp; NaN: none was.
+// that the closed loop sent after its ramp. Where requests outlast the load, no user has
+// sent another one, and it is that of those which were sent in the ramp; NaN: none was
+// served.
 func lifetime(r *spec.EpisodeRecord) float64 {
 	ramp := int64(r.Episode.Point.RampS * float64(second))
-	var all []float64
+	var first, later []float64
 	for q := range closedLoop(r.Requests) {
-		if q.Served() && q.Sent >= ramp {
-			all = append(all, seconds(q.End-q.Sent))
+		switch {
+		case !q.Served():
+		case q.Sent >= ramp:
+			later = append(later, seconds(q.End-q.Sent))
+		default:
+			first = append(first, seconds(q.End-q.Sent))
 		}
 	}
-	return median(all)
+	if len(later) == 0 {
+		return median(first)
+	}
+	return median(later)
 }
 
 // figuresOf are the throughputs of an episode, under their names.

@@ -266,6 +266,7 @@ type RecipeReference struct {
 	ConcurrencyPerGPU int     `json:"concurrencyPerGPU"`    // requests in flight for each GPU
 	InputTokens       int     `json:"inputTokens"`          // of a prompt
 	OutputTokens      int     `json:"outputTokens"`         // of an answer
+	Prompts           int     `json:"prompts,omitempty"`    // that were recycled; none: every prompt was unique
 	Dispersion        float64 `json:"dispersion,omitempty"` // ln-sd between episodes; 0: not known
 	N                 int     `json:"n,omitempty"`          // episodes that it is of
 	Measured          string  `json:"measured,omitempty"`   // RFC 3339, or a day

@@ -247,6 +247,9 @@ func (d *document) checkReference(at string, r *RecipeReference) {
 	if d.require(in("throughput"), "tokens/s, of all the GPUs") {
 		d.above(in("throughput"), r.Throughput)
 	}
+	if d.says(in("prompts")) {
+		d.within(in("prompts"), r.Prompts, 1, mostCounted)
+	}
 	d.between(in("dispersion"), r.Dispersion, 0, mostJitter)
 	if d.says(in("n")) {
 		d.within(in("n"), r.N, 1, mostCounted)

@@ -163,6 +163,7 @@ func schemaRules() map[string]schemaRule {
 		"RecipeReference.concurrencyPerGPU": fromTo(1, mostInFlight),
 		"RecipeReference.inputTokens":       tokens,
 		"RecipeReference.outputTokens":      tokens,
+		"RecipeReference.prompts":           counted,
 	}
 }
 
