@@ -57,11 +57,17 @@ func TestAReportThatCannotBeWrittenIsToldAndKeepsNothingElse(t *testing.T) {
 // TestAReportGoesToWhatIsThere: a link keeps pointing, a pipe is written to.
 func TestAReportGoesToWhatIsThere(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := errors.Join(os.WriteFile("real", []byte("old"), 0o644), os.Symlink("real", "link")); err != nil {
+	// A pipe and not /dev/null: a failure as root would take that away from the machine.
+	if err := errors.Join(os.WriteFile("real", []byte("old"), 0o644), os.Symlink("real", "link"), syscall.Mkfifo("pipe", 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	pipe, err := os.OpenFile("pipe", os.O_RDWR, 0) // a reader, so that writing does not wait for one
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
 	write := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
-	if err := errors.Join(writeFile("link", write), writeFile(os.DevNull, write)); err != nil {
+	if err := errors.Join(writeFile("link", write), writeFile("pipe", write)); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Lstat("link"); err != nil || info.Mode()&os.ModeSymlink == 0 {
@@ -70,8 +76,12 @@ func TestAReportGoesToWhatIsThere(t *testing.T) {
 	if text, err := os.ReadFile("real"); err != nil || string(text) != "new" {
 		t.Errorf("what it points to is %q, %v", text, err)
 	}
-	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
-		t.Errorf("%s is %v, %v", os.DevNull, info.Mode(), err)
+	if info, err := os.Lstat("pipe"); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Fatalf("the pipe is %v, %v", info.Mode(), err)
+	}
+	got := make([]byte, 3)
+	if _, err := io.ReadFull(pipe, got); err != nil || string(got) != "new" {
+		t.Errorf("what came through the pipe is %q, %v", got, err)
 	}
 }
 

@@ -572,7 +572,7 @@ func TestThePageSaysWhatAHolderCanDo(t *testing.T) {
 		"resourceclaimtemplates": "claim templates", "resourceclaims": "who claims which GPU",
 		"resourceslices": "who claims which GPU", "deviceclasses": "who claims which GPU",
 		"dynamographdeployments": "make graphs", "dynamocomponentdeployments": "DynamoComponentDeployments",
-		"podcliques": "PodCliques", "httproutes": "make HTTPRoutes", "clusterpolicies": "the GPU operator's policies",
+		"podcliquesets": "PodCliqueSets", "podcliques": "PodCliques", "httproutes": "make HTTPRoutes", "clusterpolicies": "the GPU operator's policies",
 	}
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "security.md"))
 	if err != nil {
