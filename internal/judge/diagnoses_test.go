@@ -393,6 +393,13 @@ func diagnosisCases() map[string]diagnosisCase {
 			words: []string{"worker 2 fails what it is sent at once", "GPU-2"}},
 		"the same, and the client is not told who refused": {episodes: times(2, with(hole(2, 10, 13), func(b *bout) { b.spoil = unnamed })), verdict: spec.Fail,
 			want: []string{"fail worker/black-hole 2", "fail serving/errors"}},
+		"the frontend cannot be reached, and a worker stands empty": {episodes: times(2, with(hole(2, 10, 13), func(b *bout) {
+			b.spoil = func(q *spec.Request) {
+				if q.Failed() {
+					q.Class, q.Detail, q.Status, q.Worker = "connect", "connection refused", 0, ""
+				}
+			}
+		})), verdict: spec.Fail, want: []string{"fail serving/errors"}, words: []string{"connection refused"}},
 		"black hole: all workers refuse alike": {episodes: times(2, bout{ends: func(u, n int, s float64, w int) ending {
 			if s >= 10 && s < 13 {
 				return ending{class: "http-error", afterS: 0.1}

@@ -557,7 +557,9 @@ func (d *digest) failures(t *timeline, r *spec.EpisodeRecord) {
 		if q.Worker != "" {
 			e.named[q.Worker]++
 		}
-		if q.Tokens == 0 && (math.IsNaN(usual) || float64(q.End-q.Sent) < usual) {
+		// Without an HTTP status nobody behind the frontend was asked: that it cannot be
+		// reached is no worker's refusal.
+		if q.Status > 0 && q.Tokens == 0 && (math.IsNaN(usual) || float64(q.End-q.Sent) < usual) {
 			e.fast++
 			if q.Worker != "" {
 				e.refused[q.Worker]++

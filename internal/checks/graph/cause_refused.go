@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"aicr/internal/kube"
+	"aicr/internal/spec"
 )
 
 // causeText is how much of what a cluster says of a failure is kept: a policy's text is
@@ -33,8 +34,25 @@ var (
 	quotaNamed       = regexp.MustCompile(`(exceeded|failed) quota: ([^:,\s]+)`)
 )
 
-// refusalAdvice is what to do about a refusal in the words of Kubernetes.
+// wantsResources is how a quota, a policy or a limit range says that a container has to name
+// what it requests or is limited to.
+var wantsResources = regexp.MustCompile(`(?i)\b(must specify|limits?|requests?)\b`)
+
+// deniedRequest is of every refusal, and no word on resources.
+var deniedRequest = regexp.MustCompile(`denied (the )?request`)
+
+// refusalAdvice is what to do about a refusal in the words of Kubernetes. The resources of what
+// a run makes can be set.
 func refusalAdvice(text, namespace string) []string {
+	all := refusalOwner(text, namespace)
+	if len(all) > 0 && wantsResources.MatchString(deniedRequest.ReplaceAllString(text, "")) && !strings.Contains(text, "exceeded quota") && !strings.Contains(text, "violates PodSecurity") {
+		all = append(all, "or give the pods what is asked for: "+spec.KnobWorkerResources+", "+spec.KnobFrontendResources+" and "+spec.KnobJobResources+", as in "+spec.KnobJobResources+"=limits.cpu=2,limits.memory=4Gi")
+	}
+	return all
+}
+
+// refusalOwner is where a refusal comes from, and how to change it there.
+func refusalOwner(text, namespace string) []string {
 	if m := quotaNamed.FindStringSubmatch(text); m != nil {
 		show := "`kubectl describe resourcequota " + m[2] + " -n " + namespace + "`"
 		if m[1] == "failed" { // it wants something said that the pod does not say

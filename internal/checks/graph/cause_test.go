@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"aicr/internal/kube"
+	"aicr/internal/spec"
 )
 
 // sceneOf reads a scene as people write it.
@@ -411,6 +412,24 @@ func TestAPodThatNamesAPullSecretIsToldWhereThatHasToBe(t *testing.T) {
 		all := imageNotPulled(&Scene{Pods: []kube.Object{pod}})
 		if len(all) != 1 || len(all[0].Advice) != want || names && !strings.Contains(all[0].Advice[1], "Secret mirror has to be in namespace n") {
 			t.Errorf("%v: %+v", names, all)
+		}
+	}
+}
+
+// Where a policy or a quota wants a container to say what it takes, that can be set.
+func TestARefusalThatWantsResourcesNamesTheSettings(t *testing.T) {
+	for text, want := range map[string]bool{
+		`pods "x" is forbidden: failed quota: q: must specify limits.cpu`:                                                                  true,
+		`pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: every container needs limits`:               true,
+		`admission webhook "kyverno" denied the request: CPU and memory requests are required`:                                             true,
+		`pods "x" is forbidden: minimum memory usage per Container is 1Gi, but request is 512Mi`:                                           true,
+		`pods "x" is forbidden: exceeded quota: q, requested: limits.cpu=8, used: limits.cpu=0, limited: limits.cpu=4`:                     false,
+		`pods "x" is forbidden: violates PodSecurity "restricted:latest": unrestricted capabilities`:                                       false,
+		`pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: images come from the registry of the house`: false,
+		`no policy, and limits`: false,
+	} {
+		if got := strings.Contains(strings.Join(refusalAdvice(text, "ns"), "\n"), spec.KnobWorkerResources); got != want {
+			t.Errorf("%s: %v", text, got)
 		}
 	}
 }
