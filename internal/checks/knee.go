@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -251,7 +252,8 @@ func (s *sweep) stuck() string {
 			return fmt.Sprintf("at %d in flight %s", l.InFlight, l.NotUsed)
 		}
 	case l.Sent > 0 && float64(l.Failed) > s.plan.Thresholds.ErrorShare*float64(l.Sent):
-		return fmt.Sprintf("at %d in flight %d of %d requests failed", l.InFlight, l.Failed, l.Sent)
+		return fmt.Sprintf("at %d in flight %s", l.InFlight,
+			cmp.Or(l.NotUsed, fmt.Sprintf("%d of %d requests failed", l.Failed, l.Sent)))
 	case l.TTFT99 != nil && *l.TTFT99 > bearable:
 		return fmt.Sprintf("at %d in flight the p99 of the time to first token was %.0f s", l.InFlight, *l.TTFT99/1000)
 	case l.Throughput.Value != nil && *l.Throughput.Value < fell*best && l.InFlight == highest(all):

@@ -461,7 +461,7 @@ func writeUnmeasured(b *bytes.Buffer, rows []*judge.TallyRow, source string) {
 			continue
 		}
 		if r.Silent() {
-			facts = append(facts, fact{"silent", r.Name, r.LastGap})
+			facts = append(facts, fact{"silent", r.Name, cmp.Or(r.LastGap, silentWhy(r))})
 		}
 		for _, f := range slices.Sorted(maps.Keys(r.NotMeasured)) {
 			facts = append(facts, fact{"not measured", f, r.NotMeasured[f]})
@@ -476,6 +476,14 @@ func writeUnmeasured(b *bytes.Buffer, rows []*judge.TallyRow, source string) {
 	for _, f := range slices.Compact(facts) {
 		writeHanging(b, fmt.Sprintf("    %-13s ", f.kind+":"), 18, wrap(f.field+" ("+f.why+")", textColumns-18))
 	}
+}
+
+// silentWhy is why a source counts as silent that answered each time.
+func silentWhy(r *judge.TallyRow) string {
+	if r.Measured() {
+		return "it tells neither its requests nor its tokens"
+	}
+	return string(unreadNoValue)
 }
 
 // rangeOf is what a value moved between.

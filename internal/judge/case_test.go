@@ -425,3 +425,18 @@ func TestMoreWorkersThanThereCanBeAreNotJudged(t *testing.T) {
 		"pages":       {plan: one, episodes: times(9, pages), verdict: spec.Inconclusive, ledgers: "IPP", reason: "1,216 " + words},
 	})
 }
+
+// A server that takes every request and answers none has failed, though nothing failed by
+// its own word, and whether or not there is anything to hold throughput against.
+func TestAServerThatAnswersNothingFails(t *testing.T) {
+	frozen := bout{pace: allAt(0, 99, 0), blind: true, nameless: true}
+	const words = "none of 32 requests got a token"
+	testLaws(t, map[string]lawCase{
+		"without a reference": {plan: []func(*spec.Plan){noReference}, episodes: times(1, frozen), verdict: spec.Fail, open: true,
+			ledgers: "FNI", ledger: spec.Integrity, reason: words},
+		"with a floor": {plan: []func(*spec.Plan){noReference, floorOf(1700)}, episodes: times(1, frozen), verdict: spec.Fail, open: true,
+			ledgers: "FII", ledger: spec.Integrity, reason: words},
+		"one answered in time": {plan: []func(*spec.Plan){noReference}, episodes: times(1, bout{pace: allAt(3, 99, 0), blind: true, nameless: true}),
+			verdict: spec.Inconclusive, open: true},
+	})
+}

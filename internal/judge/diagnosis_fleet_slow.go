@@ -9,7 +9,7 @@ import (
 
 // fleetSlow finds that all is slow and nothing else explains it.
 func fleetSlow(ev *Evidence) []spec.Finding {
-	if !ev.slow() || len(slowHost(ev)) > 0 {
+	if !ev.slow() || len(slowHost(ev)) > 0 || len(ev.silent(nil)) > 0 {
 		return nil
 	}
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh,

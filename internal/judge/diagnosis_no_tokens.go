@@ -29,7 +29,7 @@ func noTokensServed(ev *Evidence) []spec.Finding {
 		sent += d.requests.Sent
 	}
 	if empty == 0 {
-		return nil
+		return ev.silent(advice)
 	}
 	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceVeryHigh,
 		Summary:  fmt.Sprintf("%s of %s answers were complete and without a token", grouped(float64(empty)), grouped(float64(sent))),
@@ -38,6 +38,29 @@ func noTokensServed(ev *Evidence) []spec.Finding {
 		f.Severity = spec.SeverityFail
 	}
 	return []spec.Finding{f}
+}
+
+// silent finds episodes in which requests were open until the client gave them up, and none
+// had a token: nothing was served, though nothing failed. A fleet that is seen to stand still
+// has its own finding.
+func (ev *Evidence) silent(advice []string) []spec.Finding {
+	var seen []string
+	open, sent := 0, 0
+	for _, d := range ev.episodes {
+		n := d.requests.Classes[spec.ClassInterrupted]
+		if d.begun > 0 || n == 0 || len(d.stalls) > 0 {
+			return nil
+		}
+		open, sent = open+n, sent+d.requests.Sent
+		seen = append(seen, fmt.Sprintf("%s: %s of %s requests were open when it ended, and none had a token",
+			d.title(), grouped(float64(n)), grouped(float64(d.requests.Sent))))
+	}
+	if open == 0 {
+		return nil
+	}
+	return []spec.Finding{{Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh,
+		Summary:  fmt.Sprintf("none of %s requests got a token: the server took them, and did not answer", grouped(float64(sent))),
+		Evidence: firstOf(seen, 8), Advice: advice}}
 }
 
 const classNoTokens = "no-tokens"

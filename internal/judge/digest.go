@@ -48,6 +48,7 @@ type digest struct {
 	sentinel   []float64 // waits for the first token from the intended send, ms; +Inf unanswered
 	good       int       // requests that were served as a user wants it
 	over       int       // requests that had ended, or should have
+	begun      int       // requests that got a token, served or not
 	inputMean  float64   // tokens
 	outputMean float64
 	cached     float64 // share of the prompts' tokens that came from a prefix cache
@@ -488,6 +489,9 @@ func (d *digest) served(r *spec.EpisodeRecord, th *spec.Thresholds) {
 		q := &r.Requests[i]
 		d.requests.Add(q)
 		d.claims.Add(q, d.point.OutputTokens)
+		if q.First > 0 {
+			d.begun++
+		}
 		if q.Class == spec.ClassUnsolicited && d.unsolicited == "" {
 			d.unsolicited = q.Detail
 		}

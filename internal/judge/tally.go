@@ -32,8 +32,21 @@ type TallyRow struct {
 }
 
 // Silent says that there was no answer, or none any more at the end, or that what answered
-// told no value at all.
-func (r *TallyRow) Silent() bool { return !r.Measured() || r.silent >= 2 }
+// told no value at all, or of a worker neither what it runs nor what it makes.
+func (r *TallyRow) Silent() bool {
+	return !r.Measured() || r.silent >= 2 || r.Source == spec.SourceWorker && !r.work()
+}
+
+// work reports whether it is known what a worker runs, or what it makes.
+func (r *TallyRow) work() bool {
+	for _, name := range []string{"running", "in_flight", "tokens_per_s"} {
+		if r.Values[name].N > 0 {
+			return true
+		}
+	}
+	_, told := r.Grown["generated_tokens"]
+	return told
+}
 
 // Measured says whether any value was ever told.
 func (r *TallyRow) Measured() bool { return len(r.Values)+len(r.Grown) > 0 || r.Throttle != nil }

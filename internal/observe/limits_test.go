@@ -188,6 +188,34 @@ func TestNoValueIsOneThatJSONCannotCarry(t *testing.T) {
 	}
 }
 
+// There is no less than nothing of what is counted: such a value is not measured, rather
+// than that of a worker that makes no tokens.
+func TestACountBelowNothingIsNotMeasured(t *testing.T) {
+	for page, left := range map[string][]string{
+		"vllm:num_requests_running -5\nvllm:generation_tokens_total -100\n":                             {"running", "generated_tokens"},
+		"vllm:generation_tokens_total{a=\"1\"} 100\nvllm:generation_tokens_total{a=\"2\"} -100\n":       {"generated_tokens"},
+		"vllm:time_to_first_token_seconds_count -100\nvllm:inter_token_latency_seconds_count 100\n":     {"generated_tokens"},
+		"vllm:num_requests_running -0\nvllm:generation_tokens_total 0\nvllm:num_requests_waiting 0.5\n": {},
+	} {
+		samples, err := (&workerPage{}).read(t.Context(), []byte(page))
+		if err != nil || len(samples) != 1 {
+			t.Fatalf("%q: %v", page, err)
+		}
+		for _, field := range left {
+			if why := samples[0].NotMeasured[field]; why == "" || strings.Contains(why, "before its first request") {
+				t.Errorf("%q: %s is missing since %q", page, field, why)
+			}
+		}
+		if w := samples[0].Worker; len(left) == 0 && (w.Running == nil || w.Generated == nil || w.Waiting == nil) {
+			t.Errorf("%q: %+v", page, w)
+		}
+	}
+	samples, err := (&frontendPage{}).read(t.Context(), []byte("dynamo_frontend_requests_total{status=\"success\"} -5\n"))
+	if err != nil || samples[0].Frontend.Served != nil || samples[0].NotMeasured["served"] == "" {
+		t.Errorf("%+v, %v", samples, err)
+	}
+}
+
 // A page that names other GPUs each time fills no memory, and does not have a gap told
 // for all that it ever named.
 func TestWhatVanishedIsForgotten(t *testing.T) {

@@ -223,14 +223,17 @@ func (s series) firstLabel(names ...string) string {
 	return ""
 }
 
-// sum adds up the values of several series; nothing when there are none, or when
-// one of them is no number.
+// sum adds up the values of several series of what is counted; nothing when there are
+// none, or when one of them is no number or below 0.
 func sum(all []series) *float64 {
 	if len(all) == 0 {
 		return nil
 	}
 	total := 0.0
 	for _, s := range all {
+		if s.value < 0 {
+			return nil
+		}
 		total += s.value
 	}
 	return number(total)

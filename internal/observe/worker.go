@@ -71,6 +71,10 @@ func workerID(p page) string {
 var workerValues = []value{workerRunning, workerWaiting, workerKVUsage, workerGenerated, workerPrompt, workerPrefixQueries, workerPrefixHits,
 	workerPreemptions, workerInFlight, workerEnded, workerFailed, workerFirstTokens, workerGaps}
 
+// workerEngine are those of them that its engine tells.
+var workerEngine = []value{workerRunning, workerWaiting, workerKVUsage, workerGenerated, workerPrompt,
+	workerPrefixQueries, workerPrefixHits, workerPreemptions}
+
 // workerIndex is a worker's page, sorted once: each value's series by engine.
 type workerIndex struct {
 	of       map[string]map[string][]series // by the value's first name, and the engine
@@ -109,6 +113,11 @@ func (x *workerIndex) engines() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
+// has reports whether the page has any series of these values.
+func (x *workerIndex) has(values ...value) bool {
+	return slices.ContainsFunc(values, func(v value) bool { return len(x.all[v.names[0]]) > 0 })
+}
+
 // missing says why there is no number of a value.
 func (x *workerIndex) missing(v value) string {
 	if len(x.all[v.names[0]]) > 0 {
@@ -144,10 +153,10 @@ func (x *workerIndex) sample(engine string, sole bool) spec.Sample {
 			notMeasured(&s, f.value.field, x.missing(f.value))
 		}
 	}
-	if !anyone {
+	if !anyone && !x.has(workerEngine...) && !x.has(workerFirstTokens, workerGaps) {
 		// vLLM's series begin with the first request, so this is no defect.
 		s.NotMeasured = nil
-		for _, v := range []value{workerRunning, workerWaiting, workerKVUsage, workerGenerated, workerPrompt, workerPrefixQueries, workerPrefixHits, workerPreemptions} {
+		for _, v := range workerEngine {
 			notMeasured(&s, v.field, "the worker has no vllm: metrics, as before its first request")
 		}
 	}
