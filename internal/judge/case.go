@@ -124,7 +124,7 @@ func (c *Case) inference() (*spec.Verdict, *Next) {
 		Expectations: ev.expectations(), Figures: ev.figures(), Tests: ev.walks(), Stalls: ev.stallList(), Parts: ev.parts(), Notes: ev.notes()}
 	v.Ledgers = ev.ledgers(v.Findings)
 	v.Reason = ev.reason(v, next)
-	ev.readable(v)
+	ev.readable(v, next)
 	return v, next
 }
 

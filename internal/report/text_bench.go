@@ -205,7 +205,7 @@ func (t *textPage) benchWorkers(all []spec.BenchWorker) {
 	}
 	rows := [][]string{{fmt.Sprintf("%-21s", "worker"), "requests", "share of tokens", "ttft p50", "     itl", " max gap", "failed"}}
 	for _, w := range all {
-		rows = append(rows, []string{w.Worker, strconv.Itoa(w.Requests), layout.Bar(w.Share, 14) + " " + sharePercent(w.Share),
+		rows = append(rows, []string{w.Named(), strconv.Itoa(w.Requests), layout.Bar(w.Share, 14) + " " + sharePercent(w.Share),
 			layout.Millis(w.TTFT50MS), layout.Millis(w.ITLMS), layout.Millis(&w.MaxGapMS), strconv.Itoa(w.Failed)})
 	}
 	t.Blank()
