@@ -109,6 +109,24 @@ func TestAnEngineAndWhatIsWaitedForAreNamed(t *testing.T) {
 	}
 }
 
+// A worker has another id with each start. Its stalls of earlier runs are found by its
+// page, where no GPU is known.
+func TestStallsOfEarlierRunsAreFoundByAWorkersPage(t *testing.T) {
+	const id, page = "11655315835634843650", "10.0.0.7:9090"
+	v := &spec.Verdict{Names: map[string]string{"1": "2", id: page}, Stalls: []spec.Stall{{Worker: id}, {Worker: id}}}
+	e := NewHistoryEntry(spec.Run{}, spec.Deployment{}, handPlan(), v)
+	if diff := cmp.Diff([]spec.HistoryStall{{Worker: page, Count: 2}}, e.Stalls); diff != "" {
+		t.Error(diff)
+	}
+	ev := &Evidence{plan: handPlan(func(p *spec.Plan) {
+		p.Prior = []spec.PriorStall{{Worker: page, Count: 2}, {Worker: "10.0.0.8:9090", Count: 1}, {Count: 4}}
+	}),
+		start: startOf([]spec.Event{{Kind: spec.EventAnswer, Worker: "99999999999999", Source: page}})}
+	if got := ev.priorOf("99999999999999"); got != 2 {
+		t.Errorf("%v stalls of earlier runs, want 2", got)
+	}
+}
+
 // The names of a simulated fleet, and of pods, stay.
 func TestANameThatCanBeReadStays(t *testing.T) {
 	for _, name := range []string{"3", "123456789", "decode-0", "10.0.0.7:9090", ""} {
