@@ -2,7 +2,6 @@ package checks
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"aicr/internal/judge"
@@ -82,29 +81,12 @@ func (e *Endpoint) registered(ctx context.Context) int {
 	return instancesOf(a.body)
 }
 
-// servingEndpoint is what Dynamo calls the endpoint of a worker that answers requests.
-const servingEndpoint = "generate"
-
-// instancesOf counts the workers of a health page. An id is a number above 2^53, which is
-// kept as it is written.
+// instancesOf counts the workers of a health page.
 func instancesOf(body []byte) int {
-	var page struct {
-		Instances []struct {
-			Namespace string      `json:"namespace"`
-			Component string      `json:"component"`
-			Endpoint  string      `json:"endpoint"`
-			ID        json.Number `json:"instance_id"`
-		} `json:"instances"`
-	}
-	if json.Unmarshal(body, &page) != nil {
-		return 0
-	}
-	components, ids := map[string]bool{}, map[json.Number]bool{}
-	for _, i := range page.Instances {
-		if i.Endpoint == servingEndpoint && i.ID != "" {
-			components[i.Namespace+"/"+i.Component] = true
-			ids[i.ID] = true
-		}
+	components, ids := map[string]bool{}, map[uint64]bool{}
+	for _, i := range load.InstancesOf(body) {
+		components[i.Component] = true
+		ids[i.ID] = true
 	}
 	if len(components) != 1 {
 		return 0

@@ -2,8 +2,10 @@ package checks
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"aicr/internal/load"
@@ -18,7 +20,23 @@ type roll struct {
 	failed   firstAnswers // who was named and served nothing
 	asked    int
 	lost     int
-	why      string // the last one was lost for
+	why      string            // the last one was lost for
+	at       map[uint64]string // where the frontend says that they are
+}
+
+// locate asks the frontend where the workers are that nothing but their ids is known of.
+func (s *roll) locate(ctx context.Context, e *Endpoint, pages []page) {
+	known := map[string]bool{}
+	for _, p := range pages {
+		known[p.name] = true
+	}
+	nameless := func(a firstAnswer) bool {
+		name := s.names.ofID(a.id)
+		return name == strconv.FormatUint(a.id, 10) && !known[name]
+	}
+	if e.target != nil && slices.ContainsFunc(slices.Concat(s.answered, s.failed), nameless) {
+		s.at = load.AddressesOf(e.target.Instances(ctx))
+	}
 }
 
 // firstAnswer is what was seen first of a worker.
@@ -113,7 +131,7 @@ func (s *roll) events(e *Endpoint, pages []page) []spec.Event {
 	}
 	for _, name := range inOrder(answered) {
 		a := answered[name]
-		all = append(all, spec.Event{Kind: spec.EventAnswer, Worker: name, Tokens: &a.tokens, Seconds: &a.seconds})
+		all = append(all, spec.Event{Kind: spec.EventAnswer, Source: s.at[a.id], Worker: name, Tokens: &a.tokens, Seconds: &a.seconds})
 	}
 	for _, p := range s.silent(pages) {
 		if _, known := failed[p.name]; known {
@@ -137,7 +155,7 @@ func (s *roll) failures() (all []spec.Event) {
 	for _, name := range inOrder(failed) {
 		if _, served := answered[name]; !served {
 			f := failed[name]
-			all = append(all, spec.Event{Kind: spec.EventAnswer, Worker: name, Tokens: &f.tokens, Reason: f.class, Text: f.detail})
+			all = append(all, spec.Event{Kind: spec.EventAnswer, Source: s.at[f.id], Worker: name, Tokens: &f.tokens, Reason: f.class, Text: f.detail})
 		}
 	}
 	return all

@@ -410,6 +410,7 @@ func (w *warmup) everyone(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	w.seen.locate(ctx, e, pages)
 	told := w.seen.events(e, pages)
 	if len(w.seen.silent(pages))+len(w.seen.failures()) == 0 { // else it is told whose they are
 		told = append(told, lost.events()...)

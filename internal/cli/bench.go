@@ -72,6 +72,10 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	if err != nil {
 		return err
 	}
+	var addresses map[uint64]string
+	if probe.Workers {
+		addresses = load.AddressesOf(target.Instances(ctx))
+	}
 	res, err := a.runLoad(ctx, job, target, work)
 	if err != nil {
 		return err
@@ -79,7 +83,7 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	// Ten million records are 2.5 GB that hold no pointer: collecting often costs
 	// little, and garbage as large as they are must not pile up beside them.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	made := &benchReport{app: a, job: job, target: target, probe: probe, work: work, res: res}
+	made := &benchReport{app: a, job: job, target: target, probe: probe, work: work, res: res, addresses: addresses}
 	doc := made.document()
 	// What could not be written is no reason to keep the result from the user.
 	err = out.write(made, doc)

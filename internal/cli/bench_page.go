@@ -95,6 +95,14 @@ func (r *benchReport) judged(d *spec.Bench, e *spec.Episode) *spec.Verdict {
 		Ledgers: []spec.Ledger{served, {Name: spec.Capability, State: spec.NotJudged, Reason: measured}, {Name: spec.Stability, State: spec.NotJudged, Reason: measured}},
 		Parts:   []spec.Part{{Episode: e.Number, Cut: e.Point.RampS, Counted: d.Client.Valid}},
 	}
+	for _, w := range d.Workers {
+		if w.Shown != "" {
+			if v.Names == nil {
+				v.Names = map[string]string{}
+			}
+			v.Names[w.Worker] = w.Shown
+		}
+	}
 	v.Expectations = []spec.Expected{r.failures(d)}
 	for _, f := range d.Figures {
 		switch f.Name {

@@ -30,6 +30,8 @@ type benchReport struct {
 	work   *workload.Workload
 	res    *load.Result
 
+	addresses map[uint64]string // of workers by their ids, where the frontend tells
+
 	implausible string // why the tokens cannot be what the server claims
 	exhausted   int    // requests that failed for want of a port or a file descriptor of the client
 }
@@ -400,6 +402,9 @@ func (r *benchReport) workers(opt metric.Options) []spec.BenchWorker {
 	var all []spec.BenchWorker
 	for _, id := range slices.Sorted(maps.Keys(by)) {
 		w := by[id]
+		if judge.IsInstanceID(w.Worker) {
+			w.Shown = cmp.Or(r.addresses[id], "id "+w.Worker)
+		}
 		if total > 0 {
 			w.Share = float64(w.Tokens) / float64(total)
 		}

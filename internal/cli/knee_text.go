@@ -198,7 +198,11 @@ func writeProposal(entry func(string, ...string), d *kneeDoc) {
 	if d.GPUs > 0 {
 		at = fmt.Sprintf("%d in flight a GPU, %s in all", p.PerGPU, layout.Number(float64(p.InFlight)))
 	}
-	entry("propose", wrap(at+": "+p.Why, entryColumns)...)
+	name := "propose"
+	if !d.Known { // it was not confirmed, or not measured
+		name = "tried"
+	}
+	entry(name, wrap(at+": "+p.Why, entryColumns)...)
 	if b := p.Doubling; b != nil {
 		entry("", wrap(fmt.Sprintf("measured there: from %s to %s in flight throughput rises by 2^%.2f", layout.Number(float64(b.From)), layout.Number(float64(b.To)), b.Elasticity), entryColumns)...)
 	}

@@ -14,12 +14,12 @@ import (
 
 // A knee, and then a validation of the same healthy fleet, read 1.00: what a reference is
 // of is what is held against it, with short answers and with long ones, of which many of
-// the sentinel's are in flight at a time.
+// the sentinel's are in flight at a time, or which outlast an episode.
 func TestAValidationReadsWhatItsKneeMeasured(t *testing.T) {
 	for _, c := range []struct {
 		workers, output, seeds int
 		lasts                  float64
-	}{{2, 64, 100, 50}, {2, 512, 20, 80}, {4, 128, 20, 50}} {
+	}{{2, 64, 100, 50}, {2, 512, 20, 80}, {4, 128, 20, 50}, {8, 128, 10, 50}, {2, 1600, 10, 50}} {
 		t.Run(fmt.Sprintf("%d workers, %d tokens", c.workers, c.output), func(t *testing.T) {
 			type reading struct{ ratio, low, high float64 }
 			all := make([]reading, c.seeds)
@@ -66,14 +66,14 @@ func kneeThenValidate(t *testing.T, seed uint64, workers, output int, lasts floa
 	th, _ := spec.DefaultThresholds(spec.ProfileStandard)
 	th.BootstrapDraws = 100
 	point := spec.OperatingPoint{Workers: workers, RampS: 2, InputTokens: 64, OutputTokens: output, Prompts: "unique"}
-	plan := &checks.KneePlan{Point: point, Thresholds: th, First: 8, Most: 256, LevelS: 10, ReferenceS: lasts, Budget: time.Hour, From: "a test"}
+	plan := &checks.KneePlan{Point: point, Thresholds: th, First: 8, Most: 256, LevelS: 10, ReferenceS: lasts, Budget: 3 * time.Hour, From: "a test"}
 	found, err := checks.FindKnee(t.Context(), plan, &virtualFleet{scenario: &scenario, seed: seed}, unseenKnee{})
 	if err != nil || found.Proposal == nil || found.Proposal.Reference == nil {
 		t.Errorf("seed %d: no reference: %v; %s; %s", seed, err, found.Ended, found.Denied)
 		return
 	}
 	p := found.Proposal
-	point.Concurrency, point.DurationS, point.SentinelRate = p.InFlight, lasts, checks.SentinelFor(p.InFlight, output)
+	point.Concurrency, point.DurationS, point.SentinelRate = p.InFlight, found.EpisodeS, checks.SentinelFor(p.InFlight, output)
 	validation := &spec.Plan{Schema: spec.PlanSchema, Profile: spec.ProfileStandard, Stability: spec.StabilityGate, Point: point, Thresholds: th, Seed: seed,
 		Reference: p.Reference, Half: halfOf(point), Constraints: []spec.Constraint{}}
 	v, err := checks.Run(t.Context(), validation, &virtualFleet{scenario: &scenario, seed: seed + 1000}, unkept{}, nobody{})

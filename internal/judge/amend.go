@@ -60,6 +60,7 @@ func (ev *Evidence) endedSince(v *spec.Verdict) (found []spec.Finding) {
 			found = append(found, d.find(ev)...)
 		}
 	}
+	ev.show(found)
 	return found
 }
 

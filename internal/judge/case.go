@@ -123,7 +123,7 @@ func (c *Case) inference() (*spec.Verdict, *Next) {
 		Expectations: ev.expectations(), Figures: ev.figures(), Tests: ev.walks(), Stalls: ev.stallList(), Parts: ev.parts(), Notes: ev.notes()}
 	v.Ledgers = ev.ledgers(v.Findings)
 	v.Reason = ev.reason(v, next)
-	ev.readable(v)
+	ev.readable(v, next)
 	return v, next
 }
 
@@ -519,6 +519,10 @@ func (ev *Evidence) capability() spec.Ledger {
 			l.State = spec.NotJudged
 		}
 	}
+	if l.State == spec.Fail && ev.lateAtTheKnee() {
+		l.State = spec.Inconclusive
+		parts = append(parts, "at the knee, where a queue is the rule")
+	}
 	if l.State == spec.Fail && ev.chanceOfTheKnee() {
 		l.State = spec.Inconclusive
 		parts = append(parts, "where throughput is chance and nothing else speaks of a slow fleet")
@@ -591,6 +595,9 @@ func (ev *Evidence) reason(v *spec.Verdict, next *Next) string {
 		return "nothing was loaded"
 	case next != nil:
 		return "not decided: " + next.Why
+	case ev.lateAtTheKnee():
+		return fmt.Sprintf("%s at a load that may be past the knee (elasticity %.2f; the knee is at %.2f), where a queue is the rule: step the concurrency down",
+			ev.slowWords(), ev.doubling.Elasticity, ev.th.Elasticity)
 	case ev.chanceOfTheKnee():
 		return fmt.Sprintf("%s past the knee, where throughput is chance, and nothing else speaks of a slow fleet: step the concurrency down", ev.slowWords())
 	}

@@ -271,9 +271,13 @@ func TestPastTheKneeNeitherTTFTNorThroughputFailsAlone(t *testing.T) {
 	// At half the load throughput is nearly the same.
 	half := bout{users: 16, ramp: 4.5, pace: allAt(0, 99, 1), wait: func(int) float64 { return 0.2 }}
 	late := bout{ramp: 4.5, wait: func(int) float64 { return 2.5 }}
+	nearly := with(half, func(b *bout) { b.wait = func(int) float64 { return 1.22 } }) // past it, and not by the margin
+	below := with(half, func(b *bout) { b.wait = func(int) float64 { return 1.6 } })
 	reference := func(v float64) func(*spec.Plan) { return func(p *spec.Plan) { p.Reference.Throughput = v } }
 	testLaws(t, map[string]lawCase{
 		"TTFT alone is the knee's":            {plan: []func(*spec.Plan){reference(711)}, episodes: sequel0(half, times(3, late)), verdict: spec.Invalid, ledgers: "PNI", reason: "past the knee"},
+		"TTFT alone may be the knee's":        {plan: []func(*spec.Plan){reference(711)}, episodes: sequel0(nearly, times(3, late)), verdict: spec.Inconclusive, ledgers: "PII", reason: "TTFT p99 is above 2,000 ms in 3 of 3 episodes at a load that may be past the knee (elasticity 0."},
+		"below the knee it fails":             {plan: []func(*spec.Plan){reference(711)}, episodes: sequel0(below, times(3, late)), verdict: spec.Fail, ledger: spec.Capability, reason: "TTFT p99"},
 		"without the look it fails":           {plan: []func(*spec.Plan){reference(711)}, episodes: times(3, late), verdict: spec.Fail, ledger: spec.Capability, reason: "TTFT p99"},
 		"too little throughput may be chance": {plan: []func(*spec.Plan){reference(1600)}, episodes: sequel0(half, times(3, late)), verdict: spec.Inconclusive, ledgers: "PII", reason: "throughput is 0.44 of the reference (711 of 1,600 tokens/s) past the knee"},
 		"below the recipe's floor it is not":  {plan: []func(*spec.Plan){reference(1600), floorOf(1500)}, episodes: sequel0(half, times(3, late)), verdict: spec.Fail, ledger: spec.Capability, reason: "throughput is 0.44"},

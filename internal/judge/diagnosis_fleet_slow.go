@@ -66,10 +66,16 @@ func (ev *Evidence) onlyLate() bool {
 	return ev.tests.ttftState() == spec.Fail && ev.tests.capacityState() != spec.Fail && ev.floorState() != spec.Fail
 }
 
-// unlessPastKnee takes the verdict off a long queue that was measured past the knee.
+// lateAtTheKnee says that TTFT alone has failed at a load that may be past the knee, though
+// not by the margin that says so. There a queue is the rule, as past the knee.
+func (ev *Evidence) lateAtTheKnee() bool {
+	return ev.onlyLate() && !ev.pastKnee() && ev.pastKneeOnAverage()
+}
+
+// unlessPastKnee takes the verdict off a long queue that was measured at the knee or past it.
 func (ev *Evidence) unlessPastKnee(f spec.Finding) spec.Finding {
-	if ev.pastKnee() && ev.onlyLate() {
-		f.Severity, f.Confidence = spec.SeverityNote, spec.ConfidenceLow
+	if ev.onlyLate() && ev.pastKneeOnAverage() {
+		f.Severity, f.Confidence, f.Advice = spec.SeverityNote, spec.ConfidenceLow, stepDown()
 	}
 	return f
 }

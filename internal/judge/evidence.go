@@ -414,7 +414,7 @@ func (ev *Evidence) priorOfStalled() map[string]float64 {
 func (ev *Evidence) priorOf(worker string) float64 {
 	count := 0.0
 	for _, p := range ev.plan.Prior {
-		if p.GPU != "" && p.GPU == ev.gpuOf(worker) || p.GPU == "" && p.Worker == worker {
+		if p.GPU != "" && p.GPU == ev.gpuOf(worker) || p.GPU == "" && p.Worker != "" && (p.Worker == worker || p.Worker == ev.shortName(worker)) {
 			count += p.Count
 		}
 	}

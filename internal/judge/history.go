@@ -91,6 +91,7 @@ func NewHistoryEntry(run spec.Run, d spec.Deployment, plan *spec.Plan, v *spec.V
 		keep(f)
 	}
 	for _, s := range v.Stalls {
+		s.Worker = v.Named(s.Worker) // a runtime's id is another with each start
 		i := slices.IndexFunc(e.Stalls, func(known spec.HistoryStall) bool {
 			return known.GPU == s.GPU && (s.GPU != "" || known.Worker == s.Worker)
 		})

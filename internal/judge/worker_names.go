@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"aicr/internal/spec"
@@ -11,19 +12,29 @@ import (
 // another. A longer one is an instance id of a runtime.
 const longestNumber = 9
 
-// isInstanceID says whether a worker's name is an id that no reader can find.
-func isInstanceID(name string) bool {
-	return len(name) > longestNumber && strings.Trim(name, "0123456789") == ""
+// instanceID splits the name of a worker into a runtime's instance id and the engine
+// behind it, where a worker has several; not ok: it is a name that a person can find.
+func instanceID(name string) (id, engine string, ok bool) {
+	id, engine, _ = strings.Cut(name, "/")
+	return id, engine, len(id) > longestNumber && strings.Trim(id, "0123456789") == ""
 }
 
-// displayName is what a worker is called to a person: by its name, unless that is an
-// instance id. Then it is its pod, else where its page is, with node and GPU where they
-// are known; what is known of none is said to be listed at /health.
-func (ev *Evidence) displayName(worker string) string {
-	if !isInstanceID(worker) {
+// IsInstanceID says whether a worker's name is a runtime's instance id, by which no reader
+// finds it.
+func IsInstanceID(name string) bool {
+	_, _, ok := instanceID(name)
+	return ok
+}
+
+// shortName is what a worker is called in a table: its name, unless that is an instance
+// id. Then it is its pod, else the host:port of its page, else the address that the
+// frontend has of it.
+func (ev *Evidence) shortName(worker string) string {
+	id, engine, ok := instanceID(worker)
+	if !ok {
 		return worker
 	}
-	var pod, instance string
+	var pod, instance, address string
 	for _, d := range ev.looked() {
 		if w := d.worker(worker); w != nil {
 			pod, instance = cmp.Or(pod, w.pod), cmp.Or(instance, w.instance)
@@ -34,9 +45,31 @@ func (ev *Evidence) displayName(worker string) string {
 			pod = cmp.Or(pod, e.Source)
 		}
 	}
-	name := cmp.Or(pod, instance)
-	if name == "" {
-		return "with id " + worker + " at the frontend's /health"
+	for _, a := range ev.start.answers {
+		if a.Worker == worker {
+			address = cmp.Or(address, a.Source)
+		}
+	}
+	name := cmp.Or(pod, instance, address)
+	switch {
+	case name == "":
+		return "id " + id + strings.TrimPrefix(worker, id)
+	case engine != "":
+		return name + "/" + engine
+	}
+	return name
+}
+
+// displayName is what a worker is called in a sentence: by its short name, with node and
+// GPU where they are known. Of one that nothing is known of but the id it is said where
+// ids are listed.
+func (ev *Evidence) displayName(worker string) string {
+	if !IsInstanceID(worker) && ev.start.places[worker].node == "" {
+		return worker
+	}
+	name := ev.shortName(worker)
+	if strings.HasPrefix(name, "id ") {
+		return "with " + name + " at the frontend's /health"
 	}
 	var place []string
 	if node := cmp.Or(ev.start.places[worker].node, ev.nodeOfGPU(worker)); node != "" {
@@ -79,16 +112,20 @@ func (ev *Evidence) indexOfGPU(gpu string) string {
 	return ""
 }
 
-// readable puts a worker's display name where a text has its instance id. Ids are long
-// enough to be nothing else, so that every sentence of a verdict is mended here; the
-// lists for scripts keep the ids.
-func (ev *Evidence) readable(v *spec.Verdict) {
-	var pairs []string
-	known := map[string]bool{}
+// mostShown bounds the names that are kept: a server may make up an id for each answer.
+const mostShown = 4096
+
+// readable puts a worker's display name where a text has its instance id, and keeps the
+// names of all ids for what shows workers in tables. Ids are long enough to be nothing
+// else, so that every sentence of a verdict is mended here; the lists for scripts keep
+// the ids.
+func (ev *Evidence) readable(v *spec.Verdict, next *Next) {
+	var ids []string
+	v.Names = map[string]string{}
 	add := func(worker string) {
-		if isInstanceID(worker) && !known[worker] {
-			known[worker] = true
-			pairs = append(pairs, worker, ev.displayName(worker))
+		if IsInstanceID(worker) && v.Names[worker] == "" && len(ids) < mostShown {
+			v.Names[worker] = ev.shortName(worker)
+			ids = append(ids, worker)
 		}
 	}
 	for _, d := range ev.looked() {
@@ -104,10 +141,44 @@ func (ev *Evidence) readable(v *spec.Verdict) {
 			add(w)
 		}
 	}
-	if len(pairs) == 0 {
-		return
+	if len(ids) == 0 {
+		v.Names = nil
+	} else {
+		ev.rename(v, next, ids)
+	}
+	ev.show(v.Findings)
+}
+
+// show keeps with findings what a person finds their workers by, where that is more than
+// their names.
+func (ev *Evidence) show(all []spec.Finding) {
+	for i := range all {
+		f := &all[i]
+		shown := make([]string, len(f.Workers))
+		for k, w := range f.Workers {
+			shown[k] = ev.displayName(w)
+		}
+		if !slices.Equal(shown, f.Workers) {
+			f.Shown = shown
+		}
+	}
+}
+
+// rename puts names where the sentences of a verdict, and of what it waits for, have ids.
+func (ev *Evidence) rename(v *spec.Verdict, next *Next, ids []string) {
+	slices.SortFunc(ids, func(a, b string) int { // the first that fits is taken, and an id may begin with another
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	})
+	var pairs []string
+	for _, id := range ids {
+		pairs = append(pairs, id+" (node", v.Names[id]+" (node", id, ev.displayName(id))
 	}
 	names := strings.NewReplacer(pairs...)
+	all := func(texts []string) {
+		for i, text := range texts {
+			texts[i] = names.Replace(text)
+		}
+	}
 	v.Reason = names.Replace(v.Reason)
 	for i := range v.Ledgers {
 		v.Ledgers[i].Reason = names.Replace(v.Ledgers[i].Reason)
@@ -117,19 +188,11 @@ func (ev *Evidence) readable(v *spec.Verdict) {
 	}
 	for i := range v.Findings {
 		f := &v.Findings[i]
-		f.Summary = names.Replace(f.Summary)
-		for _, w := range f.Workers {
-			if known[w] && f.Shown == nil {
-				f.Shown = make([]string, 0, len(f.Workers))
-			}
-		}
-		for _, w := range f.Workers {
-			if f.Shown != nil {
-				f.Shown = append(f.Shown, ev.displayName(w))
-			}
-		}
-		for k, line := range f.Evidence {
-			f.Evidence[k] = names.Replace(line)
-		}
+		f.Summary, f.Evidence = names.Replace(f.Summary), slices.Clone(f.Evidence)
+		all(f.Evidence)
+	}
+	all(v.Notes)
+	if next != nil {
+		next.Why, next.Retry = names.Replace(next.Why), names.Replace(next.Retry)
 	}
 }

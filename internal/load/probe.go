@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -435,6 +436,27 @@ func (x *examiner) explain(ctx context.Context, err error) error {
 
 // Models asks the server what it serves.
 func (t *Target) Models(ctx context.Context) ([]string, error) {
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	body, err := t.ask(ctx, modelsPath)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&list); err != nil {
+		return nil, errors.New("its answer is not a list of models")
+	}
+	var ids []string
+	for _, m := range list.Data {
+		ids = append(ids, m.ID)
+	}
+	return ids, nil
+}
+
+// ask reads a page of the server.
+func (t *Target) ask(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	transport := t.transport()
@@ -444,7 +466,7 @@ func (t *Target) Models(ctx context.Context) ([]string, error) {
 		protocols.SetHTTP1(true)
 		transport.Protocols, transport.TLSClientConfig = protocols, t.tlsConfig("http/1.1")
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base.String()+modelsPath, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base.String()+path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -458,17 +480,5 @@ func (t *Target) Models(ctx context.Context) ([]string, error) {
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("HTTP %d", res.StatusCode)
 	}
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&list); err != nil {
-		return nil, errors.New("its answer is not a list of models")
-	}
-	var ids []string
-	for _, m := range list.Data {
-		ids = append(ids, m.ID)
-	}
-	return ids, nil
+	return io.ReadAll(io.LimitReader(res.Body, 1<<20))
 }

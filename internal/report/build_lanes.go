@@ -264,6 +264,7 @@ func (b *Builder) addLanes(r *spec.Report) {
 	for _, name := range names {
 		l := b.lanes[name]
 		lane := b.drawnLane(l, len(names), known)
+		lane.Worker = r.Verdict.Named(name)
 		lane.Findings, lane.Stalls, lane.Silent = naming(r.Verdict.Findings, l), few(stalls[name]), few(l.silence.spans)
 		if known {
 			lane.Known, lane.Requests, lane.Failed, lane.Tokens = true, l.requests, l.failed, l.tokens

@@ -26,7 +26,7 @@ func (b *Builder) addMarks(r *spec.Report) {
 	var all []ranked
 	for _, e := range b.events {
 		if text, rank := b.means(e); text != "" {
-			all = append(all, ranked{spec.Mark{At: e.T, Kind: e.Kind, Text: layout.Clip(text, mostMarkText), Worker: e.Worker}, rank})
+			all = append(all, ranked{spec.Mark{At: e.T, Kind: e.Kind, Text: layout.Clip(text, mostMarkText), Worker: r.Verdict.Named(e.Worker)}, rank})
 		}
 	}
 	if out := len(all) - mostMarks; out > 0 {

@@ -43,7 +43,7 @@ func CSV(w io.Writer, r *spec.Report) error {
 			if !known {
 				start = math.NaN()
 			}
-			row.request(q, start)
+			row.request(q, start, r.Verdict.Named(q.Worker))
 			if _, err := out.Write(row.line()); err != nil {
 				return err
 			}
@@ -125,7 +125,7 @@ func (c *csvRow) episode(e *spec.ReportEpisode, told bool) {
 
 // request is a row whose stamps count from the episode's start, which is at start on
 // the run's clock.
-func (c *csvRow) request(q spec.RequestOf, start float64) {
+func (c *csvRow) request(q spec.RequestOf, start float64, worker string) {
 	c.begin("request", q.Episode)
 	c.number(start + float64(q.Sent)/1e9)
 	c.none(ofEpisode)
@@ -139,7 +139,7 @@ func (c *csvRow) request(q spec.RequestOf, start float64) {
 	c.count(q.Seq)
 	c.text(q.Lane)
 	c.text(q.Phase)
-	c.text(q.Worker)
+	c.text(worker)
 	c.text(q.Class)
 	c.known(q.Status)
 	c.text(q.Finish)

@@ -302,7 +302,7 @@ func ctrfWholeOf(r *spec.Report, c check, on checkHardware) ctrfWhole {
 		out.Figures = append(out.Figures, f)
 	}
 	for _, s := range v.Stalls {
-		s.Worker, s.GPU, s.By = layout.Shown(s.Worker, checkNameBytes), layout.Shown(s.GPU, checkNameBytes), checkCleanAll(s.By)
+		s.Worker, s.GPU, s.By = layout.Shown(v.Named(s.Worker), checkNameBytes), layout.Shown(s.GPU, checkNameBytes), checkCleanAll(s.By)
 		out.Stalls = append(out.Stalls, ctrfStall{s, measured(&s.At), measured(&s.Seconds)})
 	}
 	for _, l := range r.Lanes {

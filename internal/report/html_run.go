@@ -249,6 +249,7 @@ func (h *htmlRun) notes() {
 // stalls makes their table, on the clock of the plots.
 func (h *htmlRun) stalls() {
 	for _, s := range first(h.Verdict.Stalls, mostStalls) {
+		s.Worker = h.Verdict.Named(s.Worker)
 		row := htmlStall{Stall: s, From: "–", In: episodeName(s.Episode)}
 		if i := slices.IndexFunc(h.Episodes, func(e spec.ReportEpisode) bool { return e.Number == s.Episode }); i >= 0 {
 			row.From = clock(h.Episodes[i].At + s.At)
@@ -314,7 +315,7 @@ func (h *htmlRun) name(f spec.Finding) {
 	for i := range max(len(f.Workers), len(f.GPUs)) {
 		var m machine
 		if i < len(f.Workers) {
-			m.Worker = named(f.Workers[i])
+			m.Worker = named(h.Verdict.Named(f.Workers[i]))
 		}
 		if i < len(f.GPUs) && (len(f.Workers) == 0 || len(f.GPUs) == len(f.Workers)) {
 			m.GPU = named(f.GPUs[i])
@@ -451,7 +452,9 @@ func (h *htmlRun) fleet() {
 			Stood: total(l.Stalls), Quiet: total(l.Silent)}
 		for _, id := range h.Lanes[i].Findings {
 			link := htmlLink{Text: named(id), Shape: severityShape(spec.SeverityNote)}
-			names := func(f spec.Finding) bool { return f.ID == id && slices.Contains(f.Workers, h.Lanes[i].Worker) }
+			names := func(f spec.Finding) bool {
+				return f.ID == id && slices.ContainsFunc(f.Workers, func(w string) bool { return h.Verdict.Named(w) == h.Lanes[i].Worker })
+			}
 			if n := slices.IndexFunc(first(h.Verdict.Findings, mostLines), names); n >= 0 {
 				link.ID, link.Shape = fmt.Sprintf("%sfinding-%d", h.Prefix, n+1), severityShape(h.Verdict.Findings[n].Severity)
 			}

@@ -53,7 +53,7 @@ func markdownOf(r *spec.Report) *markdownPage {
 		p.environment(r, "Environment")
 	default:
 		p.judged(r)
-		p.stalls(r.Verdict.Stalls)
+		p.stalls(r.Verdict)
 		p.figures(r.Verdict.Figures)
 		p.notes("Notes", r.Verdict.Notes)
 		if r.Trend != nil {
@@ -225,7 +225,8 @@ func namesOf(of string, all []string) string {
 	return text
 }
 
-func (p *markdownPage) stalls(all []spec.Stall) {
+func (p *markdownPage) stalls(v *spec.Verdict) {
+	all := v.Stalls
 	if len(all) == 0 {
 		return
 	}
@@ -234,7 +235,7 @@ func (p *markdownPage) stalls(all []spec.Stall) {
 	for _, s := range all[:min(len(all), ticketStalls)] {
 		who, lasted := "the fleet", secondsOf(s.Seconds)
 		if s.Worker != "" {
-			who = "worker " + codeCell(s.Worker)
+			who = "worker " + codeCell(v.Named(s.Worker))
 		}
 		if s.Open {
 			lasted += ", to the end"
@@ -332,7 +333,7 @@ func (p *markdownPage) benchWorkers(all []spec.BenchWorker) {
 	p.heading("Workers")
 	var rows [][]string
 	for _, w := range all {
-		rows = append(rows, []string{codeCell(w.Worker), count(w.Requests), count(w.Failed),
+		rows = append(rows, []string{codeCell(w.Named()), count(w.Requests), count(w.Failed),
 			count(w.Tokens), numberOr(&w.Share, ""), numberOr(w.TTFT50MS, ""), numberOr(w.ITLMS, "")})
 	}
 	p.table([]string{"worker", "requests", "failed", "tokens", "share", "TTFT p50 (ms)", "ITL (ms)"},

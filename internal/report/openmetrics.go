@@ -175,7 +175,7 @@ func (m *metricPage) stalls(r *spec.Report) {
 		}
 	}
 	for _, s := range r.Verdict.Stalls {
-		all := of(s.Worker)
+		all := of(r.Verdict.Named(s.Worker))
 		all.n++
 		all.seconds += s.Seconds
 		all.gpu = cmp.Or(all.gpu, s.GPU)

@@ -67,8 +67,9 @@ func unnamed(v *spec.Verdict) []string {
 			continue
 		}
 		for _, w := range f.Workers {
-			if !slices.Contains(named, w) {
-				named, names = append(named, w), append(names, w)
+			shown := v.Named(w)
+			if !slices.Contains(named, w) && !slices.Contains(named, shown) && (shown == w || !strings.Contains(v.Reason, shown)) {
+				named, names = append(named, shown), append(names, shown)
 			}
 		}
 	}
@@ -98,7 +99,7 @@ func (t *textPage) run(r *spec.Report) {
 	t.checks(v)
 	t.expectations(v.Expectations)
 	t.findings(v.Findings)
-	t.stalls(v.Stalls)
+	t.stalls(v)
 	t.figures(v.Figures)
 	t.tests(v.Tests)
 	t.notes(v.Notes, r.Notes)
@@ -231,7 +232,8 @@ func (t *textPage) more(indent, n int) {
 	}
 }
 
-func (t *textPage) stalls(all []spec.Stall) {
+func (t *textPage) stalls(v *spec.Verdict) {
+	all := v.Stalls
 	if len(all) == 0 {
 		return
 	}
@@ -240,7 +242,7 @@ func (t *textPage) stalls(all []spec.Stall) {
 	for _, s := range all[:min(len(all), shownStalls)] {
 		who, lasted := "the fleet", secondsOf(s.Seconds)
 		if s.Worker != "" {
-			who = s.Worker
+			who = v.Named(s.Worker)
 		}
 		if s.Open {
 			lasted += ", to the end"

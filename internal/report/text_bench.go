@@ -138,11 +138,17 @@ func benchElapsed(d *spec.Bench) string {
 	return end.Sub(start).Round(100 * time.Millisecond).String()
 }
 
+// isDistribution says whether a figure is of times, one a request. Others are rates, of
+// which N counts the batches if anything.
+func isDistribution(f *spec.BenchFigure) bool {
+	return f.Unit == "ms" || f.P50 != nil || f.P90 != nil || f.P99 != nil || f.WithFailures != nil
+}
+
 // benchRates tells the figures that are one number.
 func (t *textPage) benchRates(all []spec.BenchFigure) {
 	first := true
 	for _, f := range all {
-		if f.N > 0 || f.Mean == nil {
+		if isDistribution(&f) || f.Mean == nil {
 			continue
 		}
 		if first {
@@ -163,7 +169,7 @@ func (t *textPage) benchFigures(d *spec.Bench) {
 		}
 	}
 	for _, f := range d.Figures {
-		if f.N > 0 || f.WithFailures != nil {
+		if isDistribution(&f) {
 			add(f)
 		}
 	}
@@ -209,7 +215,7 @@ func (t *textPage) benchWorkers(all []spec.BenchWorker) {
 	}
 	rows := [][]string{{fmt.Sprintf("%-21s", "worker"), "requests", "share of tokens", "ttft p50", "     itl", " max gap", "failed"}}
 	for _, w := range first(all, shownBenchWorkers) {
-		rows = append(rows, []string{w.Worker, strconv.Itoa(w.Requests), layout.Bar(w.Share, 14) + " " + sharePercent(w.Share),
+		rows = append(rows, []string{w.Named(), strconv.Itoa(w.Requests), layout.Bar(w.Share, 14) + " " + sharePercent(w.Share),
 			layout.Millis(w.TTFT50MS), layout.Millis(w.ITLMS), layout.Millis(&w.MaxGapMS), strconv.Itoa(w.Failed)})
 	}
 	t.Blank()

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strings"
@@ -174,5 +175,20 @@ func TestPartsFillLines(t *testing.T) {
 		if diff := cmp.Diff(tt.want, strings.Split(strings.TrimSuffix(page.String(), "\n"), "\n")); tt.want != nil && diff != "" || tt.want == nil && page.Len() > 0 {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// The judged throughput is of batches, and counts them: it is a rate as any other, and no
+// latency.
+func TestAThroughputOfBatchesIsARate(t *testing.T) {
+	r := toldBench()
+	rate, gross := 287.6, 288.1
+	r.Bench.Figures = append([]spec.BenchFigure{{Name: "throughput", Unit: "tokens/sec", N: 8, Mean: &rate}, {Name: "gross-throughput", Unit: "tokens/sec", Mean: &gross}}, r.Bench.Figures...)
+	var b bytes.Buffer
+	if err := Text(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); !strings.Contains(text, "\n  throughput           288 tokens/sec\n  gross-throughput     288 tokens/sec\n") || strings.Contains(text, "288ms") {
+		t.Errorf("no rate, or a latency:\n%s", text)
 	}
 }

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -155,6 +156,7 @@ type BenchPhase struct {
 // BenchWorker is what one worker did, by the client's own clock.
 type BenchWorker struct {
 	Worker   string   `json:"worker"`
+	Shown    string   `json:"shown,omitempty"` // what a person finds it by, where that is not its name
 	Requests int      `json:"requests"`
 	Failed   int      `json:"failed"`
 	Tokens   int64    `json:"tokens"`
@@ -163,6 +165,9 @@ type BenchWorker struct {
 	ITLMS    *float64 `json:"itl_mean_ms,omitempty"`
 	MaxGapMS float64  `json:"max_gap_ms"`
 }
+
+// Named is what the worker is called to a person.
+func (w *BenchWorker) Named() string { return cmp.Or(w.Shown, w.Worker) }
 
 // BenchRosetta is what another tool would have called and computed.
 type BenchRosetta struct {

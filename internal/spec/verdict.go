@@ -33,9 +33,12 @@ type Verdict struct {
 	Figures []Figure `json:"figures,omitempty"` // measured, and nothing wanted of them
 	Tests   []Walk   `json:"tests,omitempty"`   // the sequential tests, on their way
 	Stalls  []Stall  `json:"stalls,omitempty"`
-	Parts   []Part   `json:"parts,omitempty"` // of the episodes, that the figures are of
-	Notes   []string `json:"notes,omitempty"`
-	Plan    string   `json:"plan,omitempty"` // how another one than the run's own was asked for
+	// Names are what workers are found by whose own names are a runtime's instance ids: a
+	// pod, or host:port, by the id.
+	Names map[string]string `json:"names,omitempty"`
+	Parts []Part            `json:"parts,omitempty"` // of the episodes, that the figures are of
+	Notes []string          `json:"notes,omitempty"`
+	Plan  string            `json:"plan,omitempty"` // how another one than the run's own was asked for
 
 	// Checks are the results of all checks that the recipe declares, in the catalog's order.
 	// Verdict and Reason are of all of them then; what else stands here is of inference-perf.
@@ -130,6 +133,15 @@ type Walk struct {
 	Low    float64   `json:"low"`
 	High   float64   `json:"high"`
 	Values []float64 `json:"values"`
+}
+
+// Named is what a worker is called to a person: by what it is found by, where its own name
+// is a runtime's instance id.
+func (v *Verdict) Named(worker string) string {
+	if name := v.Names[worker]; name != "" {
+		return name
+	}
+	return worker
 }
 
 // Stall is a stretch in which a worker, or the whole fleet, made no progress.
