@@ -119,7 +119,7 @@ func TestEveryDeclaredCheckHasAResult(t *testing.T) {
 			if again, code := rejudged(t, dir); string(again) != string(written) || code != int(c.code) {
 				t.Errorf("aicr judge: code %d\n%s\nwant\n%s", code, again, written)
 			}
-			for _, format := range []string{"text", "html", "ctrf", "junit", "json", "markdown", "github", "openmetrics"} {
+			for _, format := range []string{"text", "html", "ctrf", "junit", "json", "markdown", "github", "openmetrics", "csv"} {
 				out, code := runs(t, "report", dir, "-q", "--report", format+"=-")
 				if code != Passed {
 					t.Errorf("%s: code %d: %s", format, code, out)
