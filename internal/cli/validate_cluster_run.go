@@ -94,7 +94,8 @@ func (j *validateJob) notBegun() error {
 	if dir != "" && lost == nil {
 		r.Kept, r.Judge, r.Page = dir, againWith("judge", []string{dir}), againWith("report", []string{dir})+pageFile
 	}
-	return errors.Join(j.app.printReport(r, j.options.format, j.reports), j.app.writeReports(r, j.reports), lost, endOf(v, j.options.failOn))
+	printed := errors.Join(j.app.printReport(r, j.options.format, j.reports), j.app.writeReports(r, j.reports))
+	return errors.Join(printed, lost, endOf(v, j.options.failOn))
 }
 
 // nothingFree judges a cluster that has no free GPU, or the node of it that was asked for:
