@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -206,7 +207,11 @@ func (j *kneeJob) write(d *kneeDoc, begun time.Time) error {
 	if begun.After(simulatedEpoch()) { // virtual time has no date
 		r.Verdict().Reference.Measured = begun.UTC().Format(time.RFC3339)
 	}
-	if err := writeText(j.knee.write, func() ([]byte, error) { return spec.EncodeRecipe(r) }); err != nil {
+	text, err := spec.EncodeRecipe(r)
+	if err == nil {
+		err = writeFile(j.knee.write, func(w io.Writer) error { _, err := w.Write(text); return err })
+	}
+	if err != nil {
 		return unmeasured("", "writing the recipe: %w", err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -161,7 +162,7 @@ func (a *app) recipe(o *recipeOptions) error {
 		_, err := a.env.Stdout.Write(product)
 		return err
 	}
-	if err := writeText(o.write, func() ([]byte, error) { return product, nil }); err != nil {
+	if err := writeFile(o.write, func(w io.Writer) error { _, err := w.Write(product); return err }); err != nil {
 		return unmeasured("", "writing the recipe: %w", err)
 	}
 	a.say("wrote %s", o.write)

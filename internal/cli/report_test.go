@@ -57,15 +57,10 @@ func TestAReportThatCannotBeWrittenIsToldAndKeepsNothingElse(t *testing.T) {
 // TestAReportGoesToWhatIsThere: a link keeps pointing, a pipe is written to.
 func TestAReportGoesToWhatIsThere(t *testing.T) {
 	t.Chdir(t.TempDir())
-	// A pipe and not /dev/null: a failure as root would take that away from the machine.
-	if err := errors.Join(os.WriteFile("real", []byte("old"), 0o644), os.Symlink("real", "link"), syscall.Mkfifo("pipe", 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile("real", []byte("old"), 0o644), os.Symlink("real", "link")); err != nil {
 		t.Fatal(err)
 	}
-	pipe, err := os.OpenFile("pipe", os.O_RDWR, 0) // a reader, so that writing does not wait for one
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pipe.Close()
+	read := namedPipe(t, "pipe")
 	write := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
 	if err := errors.Join(writeFile("link", write), writeFile("pipe", write)); err != nil {
 		t.Fatal(err)
@@ -76,12 +71,75 @@ func TestAReportGoesToWhatIsThere(t *testing.T) {
 	if text, err := os.ReadFile("real"); err != nil || string(text) != "new" {
 		t.Errorf("what it points to is %q, %v", text, err)
 	}
-	if info, err := os.Lstat("pipe"); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
-		t.Fatalf("the pipe is %v, %v", info.Mode(), err)
+	if text := read(); text != "new" {
+		t.Errorf("through the pipe came %q", text)
 	}
-	got := make([]byte, 3)
-	if _, err := io.ReadFull(pipe, got); err != nil || string(got) != "new" {
-		t.Errorf("what came through the pipe is %q, %v", got, err)
+}
+
+// namedPipe makes a pipe with a name, and gives what is written into it. A test that is run
+// as root does not try this on /dev/null: where the rule is broken that is gone for everybody.
+func namedPipe(t *testing.T, name string) (read func() string) {
+	t.Helper()
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(name, os.O_RDWR, 0) // both ends, so that nobody waits for the other
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return func() string {
+		if info, err := os.Stat(name); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+			t.Errorf("%s is %v, %v", name, info.Mode(), err)
+			return ""
+		}
+		text := make([]byte, 1<<16)
+		n, err := f.Read(text)
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text[:n])
+	}
+}
+
+// What --write names stays what it is, with --force too: a link, a pipe, a device.
+func TestAProductGoesToWhatIsThere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.WriteFile("real", []byte("old"), 0o644), os.Symlink("real", "link")); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"recipe": {[]string{"recipe", "--service", "eks", "--accelerator", "h100", "--os", "ubuntu", "--intent", "inference", "--platform", "dynamo"}, "kind: RecipeResult"},
+		"knee":   {[]string{"knee", "--sim", "small"}, "kind: RecipeMetadata"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read := namedPipe(t, name)
+			if out, code := runs(t, append(c.args, "--force", "--write", name)...); code != Passed {
+				t.Errorf("code %d: %s", code, out)
+			}
+			if text := read(); !strings.Contains(text, c.want) {
+				t.Errorf("through the pipe came %q", text)
+			}
+			if out, code := runs(t, append(c.args, "--force", "--write", "link")...); code != Passed {
+				t.Errorf("code %d: %s", code, out)
+			}
+			if info, err := os.Lstat("link"); err != nil || info.Mode()&os.ModeSymlink == 0 {
+				t.Errorf("the link is %v, %v", info.Mode(), err)
+			}
+			if text := string(readFile(t, "real")); !strings.Contains(text, c.want) {
+				t.Errorf("what it points to is %q", text)
+			}
+		})
+	}
+	read := namedPipe(t, "private")
+	if err := writePrivate("private", []byte("kind: Snapshot")); err != nil {
+		t.Fatal(err)
+	}
+	if text := read(); text != "kind: Snapshot" {
+		t.Errorf("through the pipe came %q", text)
 	}
 }
 

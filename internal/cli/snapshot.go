@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -163,8 +164,13 @@ func (a *app) sayForbidden(s *spec.Snapshot) {
 // writePrivate writes a file that only its owner can read, since labels may say more than
 // everybody is to know.
 func writePrivate(path string, text []byte) error {
-	return writeWholeAs(path, 0o600, func(w io.Writer) error {
+	content := func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
-	})
+	}
+	path = realPlace(path)
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return writeFile(path, content) // a device or a pipe stays what it is
+	}
+	return writeWholeAs(path, 0o600, content)
 }

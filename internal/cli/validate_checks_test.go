@@ -119,7 +119,7 @@ func TestEveryDeclaredCheckHasAResult(t *testing.T) {
 			if again, code := rejudged(t, dir); string(again) != string(written) || code != int(c.code) {
 				t.Errorf("aicr judge: code %d\n%s\nwant\n%s", code, again, written)
 			}
-			for _, format := range []string{"text", "html", "ctrf", "junit", "json", "markdown", "github", "openmetrics"} {
+			for _, format := range []string{"text", "html", "ctrf", "junit", "json", "markdown", "github", "openmetrics", "csv"} {
 				out, code := runs(t, "report", dir, "-q", "--report", format+"=-")
 				if code != Passed {
 					t.Errorf("%s: code %d: %s", format, code, out)
@@ -214,7 +214,14 @@ func TestATrainingRecipeHasAResultOfEachCheck(t *testing.T) {
 	w := preparedCluster(t)
 	w.allowed("false") // nothing is made
 	ctrf := filepath.Join(w.dir, "ctrf.json")
-	stdout, stderr, code := w.aicr("validate", "--recipe", writtenRecipe(t, trainingRecipe), "--snapshot", upstreamSnapshot, "-o", "json", "--report", "ctrf="+ctrf)
+	dir := filepath.Join(w.dir, "run")
+	stdout, stderr, code := w.aicr("validate", "--recipe", writtenRecipe(t, trainingRecipe), "--snapshot", upstreamSnapshot, "-o", "json", "--report", "ctrf="+ctrf, "--run", dir)
+	if again, code := rejudged(t, dir); string(again) != stdout || code != int(Unmeasured) {
+		t.Errorf("aicr judge: code %d\n%s\nwant\n%s", code, again, stdout)
+	}
+	if out, code := runs(t, "report", dir); code != Passed || !strings.HasPrefix(out, "INCONCLUSIVE  15 of 15 declared checks NOT RUN") {
+		t.Errorf("aicr report: code %d: %s", code, out)
+	}
 	var v spec.Verdict
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != int(Unmeasured) || v.Verdict != spec.Inconclusive || len(v.Checks) != 15 {
 		t.Fatalf("code %d, %v, %d checks: %s%s", code, err, len(v.Checks), stdout, stderr)

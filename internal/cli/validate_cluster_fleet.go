@@ -73,7 +73,9 @@ func (j *validateJob) fleetOfNodes(ctx context.Context, dir string) error {
 	if err := writeJSONFile(filepath.Join(dir, fleetFile), fleet); err != nil {
 		wrong = append(wrong, unwritten(err))
 	}
-	return errors.Join(append([]error{j.printFleet(fleet, dir)}, append(wrong, cmp.Or(endIn(fleet.Verdict, false, j.options.failOn), endOfMissing(fleet.Checks, j.options.failOn)))...)...)
+	failOn := j.options.failOn
+	end := cmp.Or(endIn(fleet.Verdict, false, failOn), endOfMissing(fleet.Checks, failOn))
+	return errors.Join(append([]error{j.printFleet(fleet, dir)}, append(wrong, end)...)...)
 }
 
 // ofInference is the verdict of inference-perf: what nodes are compared by. Where it was not

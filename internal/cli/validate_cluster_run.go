@@ -81,12 +81,21 @@ func (notReached) Load(context.Context, int, spec.OperatingPoint) (*spec.Episode
 func (t notReached) Now() time.Duration { return t.now() }
 
 // notBegun tells the verdict on a cluster that the plan and a look at it decide: nothing is
-// deployed, and there is no record.
+// deployed. There is a record where --run names a folder.
 func (j *validateJob) notBegun() error {
-	v := judge.Conclude(j.plan, nil, 0)
-	r := &spec.Report{Run: j.runDocument(j.app.newRunID(), j.app.env.Now(), ""), Plan: j.plan, Verdict: v}
+	v, now, dir := judge.Conclude(j.plan, nil, 0), j.app.env.Now(), j.options.run
+	record, err := openRun(dir, j.runDocument(j.app.newRunID(), now, ""), j.plan)
+	if err != nil {
+		return err
+	}
+	lost := errors.Join(record.Event(spec.Event{Kind: spec.EventStage, Stage: "end"}), record.close(v, now))
+	r := &spec.Report{Run: record.run, Plan: j.plan, Verdict: v}
 	r.Run.End = r.Run.Start
-	return errors.Join(j.app.printReport(r, j.options.format, j.reports), j.app.writeReports(r, j.reports), endOf(v, j.options.failOn))
+	if dir != "" && lost == nil {
+		r.Kept, r.Judge, r.Page = dir, againWith("judge", []string{dir}), againWith("report", []string{dir})+pageFile
+	}
+	printed := errors.Join(j.app.printReport(r, j.options.format, j.reports), j.app.writeReports(r, j.reports))
+	return errors.Join(printed, lost, endOf(v, j.options.failOn))
 }
 
 // nothingFree judges a cluster that has no free GPU, or the node of it that was asked for:

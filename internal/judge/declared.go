@@ -130,7 +130,7 @@ func sumUpChecks(all []spec.CheckVerdict) (spec.State, string) {
 	}
 	if worst == spec.Fail || worst == spec.Invalid {
 		if n := len(lines); n > 2 {
-			lines = append(lines[:2], fmt.Sprintf("%d more checks are %s", n-2, worst))
+			lines = append(lines[:2], fmt.Sprintf("%s %s", counted(float64(n-2), "more check"), worst))
 		}
 		beside = ""
 	}

@@ -13,9 +13,9 @@ import (
 	"aicr/internal/spec"
 )
 
-// CSV writes one table of a run's episodes and then of its requests, a row each, as
-// RFC 4180 has it. It holds one row at a time, however many there are. An empty cell is
-// what was not measured, or what the other kind of row has.
+// CSV writes one table of the checks that the recipe declares, then of the run's episodes,
+// then of its requests, a row each, as RFC 4180 has it. It holds one row at a time, however
+// many there are. An empty cell is what was not measured, or what another kind of row has.
 func CSV(w io.Writer, r *spec.Report) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	row := &csvRow{}
@@ -24,6 +24,12 @@ func CSV(w io.Writer, r *spec.Report) error {
 	}
 	if _, err := out.Write(row.line()); err != nil {
 		return err
+	}
+	for i := range r.Verdict.Checks {
+		row.check(&r.Verdict.Checks[i])
+		if _, err := out.Write(row.line()); err != nil {
+			return err
+		}
 	}
 	starts := map[int]float64{}
 	for i := range r.Episodes {
@@ -66,14 +72,29 @@ func csvColumns() []string {
 		"seq", "lane", "phase", "worker", "class", "status", "finish",
 		"intended_s", "sent_s", "first_s", "last_s", "end_s",
 		"late_ms", "ttft_ms", "itl_ms", "latency_ms", "gap_ms", "gap_end_s", "detail",
+		// of a check
+		"check", "check_phase", "check_state", "check_code", "check_reason",
 	}
 }
 
-// ofEpisode and ofRequest are how many columns only the one kind of row has.
+// How many columns only the one kind of row has, and how many only the other two.
 const (
 	ofEpisode = 19
 	ofRequest = 19
+	ofCheck   = 5
+	ofOthers  = 44
 )
+
+// check is a row of what a declared check came to.
+func (c *csvRow) check(v *spec.CheckVerdict) {
+	c.text("check")
+	c.none(ofOthers - 1)
+	c.text(v.Name)
+	c.text(v.Phase)
+	c.text(string(v.Verdict))
+	c.text(v.Reason.Code)
+	c.text(v.Reason.Text)
+}
 
 // episode is a row of what an episode came to. Whether it counted is known where the
 // verdict tells.
@@ -120,7 +141,7 @@ func (c *csvRow) episode(e *spec.ReportEpisode, told bool) {
 		c.none(1)
 	}
 	c.countIf(counted, e.Tokens.Completion)
-	c.none(ofRequest)
+	c.none(ofRequest + ofCheck)
 }
 
 // request is a row whose stamps count from the episode's start, which is at start on
@@ -159,6 +180,7 @@ func (c *csvRow) request(q spec.RequestOf, start float64, worker string) {
 	c.nanos(q.Gap != 0, q.Gap, 6)
 	c.nanos(q.GapEnd != 0, q.GapEnd, 9)
 	c.text(q.Detail)
+	c.none(ofCheck)
 }
 
 // csvRow is a row in the making, with a comma behind each cell. It is one buffer for all

@@ -79,6 +79,23 @@ func TestARowIsAnEpisodeOrARequest(t *testing.T) {
 	}
 }
 
+// Each check that the recipe declares has a row, before all others.
+func TestARowIsADeclaredCheck(t *testing.T) {
+	r := toldPass()
+	r.Verdict.Checks = []spec.CheckVerdict{
+		{Name: "operator-health", Phase: spec.PhaseDeployment, Verdict: spec.NotRun, Reason: spec.Reason{Code: spec.NotBuilt, Text: "not, =yet"}},
+		{Name: spec.InferencePerf, Phase: spec.PhasePerformance, Verdict: spec.Pass, Reason: spec.Reason{Code: "pass", Text: "=well"}},
+	}
+	rows := rowsOf(t, r)
+	want := []map[string]string{
+		{"record": "check", "check": "operator-health", "check_phase": "deployment", "check_state": "NOT RUN", "check_code": "not-built", "check_reason": "not, =yet"},
+		{"record": "check", "check": "inference-perf", "check_phase": "performance", "check_state": "PASS", "check_code": "pass", "check_reason": "'=well"},
+	}
+	if diff := cmp.Diff(want, rows[:2]); diff != "" || len(rows) != 7 {
+		t.Errorf("%d rows (-want +got):\n%s", len(rows), diff)
+	}
+}
+
 func TestWithoutRequestsThereAreTheEpisodes(t *testing.T) {
 	r := toldPass()
 	r.Requests = nil

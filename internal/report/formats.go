@@ -25,6 +25,6 @@ func Formats() []Format {
 		{Name: "junit", Summary: "what GitLab and Jenkins read", Write: JUnit},
 		{Name: "github", Summary: "annotations of a GitHub Actions step; its summary gets a table", Write: GitHub},
 		{Name: "openmetrics", Summary: "for the textfile collector or a push gateway", Write: OpenMetrics},
-		{Name: "csv", Summary: "a row an episode and a request, for a spreadsheet", Write: CSV},
+		{Name: "csv", Summary: "a row a declared check, an episode and a request, for a spreadsheet", Write: CSV},
 	}
 }
