@@ -135,7 +135,7 @@ func (j *watchJob) localSources() []observe.Source {
 		if path == "-" {
 			open = func(context.Context) (io.ReadCloser, error) { return j.openStdin(), nil }
 		}
-		name := path
+		name := redact.Clean(path)
 		if path == "-" {
 			name = "standard input"
 		}
