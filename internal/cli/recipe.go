@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"aicr/internal/redact"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 	"aicr/recipes"
@@ -158,7 +159,7 @@ func (a *app) recipe(o *recipeOptions) error {
 		return err
 	}
 	if o.write == "" || o.write == "-" {
-		_, err := a.env.Stdout.Write(product)
+		_, err := a.env.Stdout.Write(redact.Document(product))
 		return err
 	}
 	if err := writeText(o.write, func() ([]byte, error) { return product, nil }); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"aicr/internal/kube"
+	"aicr/internal/redact"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
@@ -92,7 +93,7 @@ func (a *app) snapshot(ctx context.Context, o *snapshotOptions) error {
 		a.say("%s: %s", o.write, snapshotLine(s))
 		return nil
 	}
-	_, err = a.env.Stdout.Write(text)
+	_, err = a.env.Stdout.Write(redact.Document(text))
 	return err
 }
 
