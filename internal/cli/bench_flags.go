@@ -300,7 +300,7 @@ func (o *benchOptions) checkSecrets(a *app, t *load.TargetOptions) (wrong []erro
 		t.APIKey = strings.TrimSpace(string(b))
 		switch {
 		case err != nil:
-			wrong = append(wrong, misuse("write the bare key into the file that --api-key-file names", "reading the API key: %w", err))
+			wrong = append(wrong, misuse("write the bare key into the file that --api-key-file names", "reading the API key: %w", unnamed(err)))
 		case t.APIKey == "":
 			wrong = append(wrong, misuse("write the bare key into the file that --api-key-file names", "reading the API key: %s is empty", o.keyFile))
 		}

@@ -45,6 +45,12 @@ func secret(f *pflag.FlagSet, names ...string) {
 	}
 }
 
+// secretGiven says whether a flag that is secret stands on the command line.
+func secretGiven(cmd *cobra.Command) (given bool) {
+	cmd.Flags().Visit(func(f *pflag.Flag) { given = given || noted(f, noteSecret) })
+	return given
+}
+
 // withoutEnv marks flags that neither a variable nor a file may set.
 func withoutEnv(f *pflag.FlagSet, names ...string) {
 	for _, n := range names {

@@ -218,7 +218,9 @@ func TestASecretBreaksNoDocument(t *testing.T) {
 // A word that stands where none was expected may be an address with a key in it.
 func TestAWordThatIsNotExpectedIsShownWithoutItsKey(t *testing.T) {
 	for _, args := range [][]string{{"bench", "http://h:8000/v1?api_key=CANARY12345"}, {"http://u:CANARY12345@h"}, {"validate", "api_key=CANARY12345"},
-		{"watch", "h:8000?CANARY12345"}, {"clean", "Authorization: Bearer CANARY12345"}} {
+		{"watch", "h:8000?CANARY12345"}, {"clean", "Authorization: Bearer CANARY12345"},
+		{"bench", "--url", "http://h", "--header", "X-Key:", "CANARY12345"}, {"bench", "--url", "http://h", "--api-key-file", "CANARY12345"},
+		{"watch", "--node-metrics", "local", "--metrics-token-file", "CANARY12345"}} {
 		var said keptWriter
 		env := testEnv(nil, args...)
 		env.Stderr = &said

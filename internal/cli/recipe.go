@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"aicr/internal/redact"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 	"aicr/recipes"
@@ -159,7 +160,7 @@ func (a *app) recipe(o *recipeOptions) error {
 		return err
 	}
 	if o.write == "" || o.write == "-" {
-		_, err := a.env.Stdout.Write(product)
+		_, err := a.env.Stdout.Write(redact.Document(product))
 		return err
 	}
 	if err := writeFile(o.write, func(w io.Writer) error { _, err := w.Write(product); return err }); err != nil {

@@ -245,6 +245,9 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	if secretGiven(cmd) { // it may be the rest of a value that has a space in it
+		return misuse("put a value that has a space in it between quotation marks; "+helpHint(cmd), "unexpected argument")
+	}
 	return misuse(helpHint(cmd), "unexpected argument %q", shownWord(args[0]))
 }
 

@@ -3,7 +3,9 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,6 +73,15 @@ func shownValue(flag, value string) string {
 		return redact.Masked(value)
 	}
 	return value
+}
+
+// unnamed is why a file with a secret cannot be read. What is given in the place of a file's
+// name, and is none, may be the secret.
+func unnamed(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return plainly(err)
+	}
+	return err
 }
 
 // shownWord is a word of a command line that stands where none was expected.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"aicr/internal/kube"
+	"aicr/internal/redact"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
@@ -93,7 +94,7 @@ func (a *app) snapshot(ctx context.Context, o *snapshotOptions) error {
 		a.say("%s: %s", o.write, snapshotLine(s))
 		return nil
 	}
-	_, err = a.env.Stdout.Write(text)
+	_, err = a.env.Stdout.Write(redact.Document(text))
 	return err
 }
 

@@ -31,7 +31,7 @@ func (a *app) access(o *watchOptions) (config *tls.Config, token string, wrong [
 	text, err := readWhole(a.ended, o.tokenFile, maxSecretFile)
 	switch token = strings.TrimSpace(string(text)); {
 	case err != nil:
-		wrong = append(wrong, misuse(hint, "reading the token: %w", err))
+		wrong = append(wrong, misuse(hint, "reading the token: %w", unnamed(err)))
 	case token == "":
 		wrong = append(wrong, misuse(hint, "reading the token: %s is empty", o.tokenFile))
 	}
@@ -99,7 +99,8 @@ func (j *watchJob) reread() bool {
 // withScheme lets a page be named by host and port alone, as Prometheus' targets
 // are, unless there is a file of that name.
 func withScheme(v string) string {
-	if _, port, err := net.SplitHostPort(v); err != nil || isURL(v) || strings.Trim(port, "0123456789") != "" || port == "" || readable(v) == nil {
+	address, _, _ := strings.Cut(v, "?")
+	if _, port, err := net.SplitHostPort(address); err != nil || isURL(v) || strings.Trim(port, "0123456789") != "" || port == "" || readable(v) == nil {
 		return v
 	}
 	return "http://" + v
@@ -135,7 +136,7 @@ func (j *watchJob) localSources() []observe.Source {
 		if path == "-" {
 			open = func(context.Context) (io.ReadCloser, error) { return j.openStdin(), nil }
 		}
-		name := path
+		name := redact.Clean(path)
 		if path == "-" {
 			name = "standard input"
 		}

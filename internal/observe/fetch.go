@@ -53,7 +53,8 @@ func (c *Client) at(kind, address, token string, l Labels, page pageReader) Sour
 	instance := "no address" // what cannot be read may hold a secret
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		if instance = u.Host; u.Path != "/metrics" {
-			instance += u.Path // a proxy has many nodes' pages on one host
+			// A proxy has many nodes' pages on one host.
+			instance = strings.TrimPrefix(redact.URL("http://"+u.Host+u.EscapedPath()), "http://")
 		}
 	}
 	return Source{Kind: kind, Instance: instance, Address: address, Labels: l, Reader: &fetch{client: c, url: address, token: token, page: page}}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"aicr/internal/redact"
 )
 
 // Target is a page to ask, and what is known of who has it.
@@ -86,12 +88,12 @@ func readLines(text []byte) ([]Target, error) {
 
 func isLabel(name string) bool { return name == "name" || name == "pod" || name == "gpu" }
 
-// labelsOf takes what is of use; Prometheus' groups may have any labels.
+// labelsOf takes what is of use, fit to be shown; Prometheus' groups may have any labels.
 func labelsOf(l map[string]string) Labels {
 	return Labels{
-		Name: cmp.Or(l["name"], l["worker"]),
-		Pod:  cmp.Or(l["pod"], l["__meta_kubernetes_pod_name"]),
-		GPU:  cmp.Or(l["gpu"], l["gpu_uuid"], l["UUID"]),
+		Name: redact.Clean(cmp.Or(l["name"], l["worker"])),
+		Pod:  redact.Clean(cmp.Or(l["pod"], l["__meta_kubernetes_pod_name"])),
+		GPU:  redact.Clean(cmp.Or(l["gpu"], l["gpu_uuid"], l["UUID"])),
 	}
 }
 
@@ -107,7 +109,8 @@ func readGroups(text []byte) ([]Target, error) {
 	var wrong []error
 	for i, g := range groups {
 		for j, address := range g.Targets {
-			u := url.URL{Scheme: cmp.Or(g.Labels["__scheme__"], "http"), Host: address, Path: cmp.Or(g.Labels["__metrics_path__"], "/metrics")}
+			path, query, _ := strings.Cut(cmp.Or(g.Labels["__metrics_path__"], "/metrics"), "?")
+			u := url.URL{Scheme: cmp.Or(g.Labels["__scheme__"], "http"), Host: address, Path: path, RawQuery: query}
 			t, err := ParseTarget(u.String())
 			if err != nil {
 				wrong = append(wrong, fmt.Errorf("group %d: target %d: %w", i+1, j+1, err)) // itself it may hold a secret

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -96,4 +97,27 @@ func FuzzTargets(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What a list says of a page is shown, and is somebody else's: a name does nothing but be read,
+// and a key in an address is in no name of a page.
+func TestNamesOfAListAreShownAsText(t *testing.T) {
+	for name, text := range map[string]string{
+		"lines":      "http://h:9/k/0a1b2c3d4e5f6a7b8c9d0e/%1b%5b31m?token=sesame name=e\x1b[31m pod=::error::x gpu=g\u202e\n",
+		"Prometheus": `[{"targets":["h:9"],"labels":{"name":"e\u001b[31m","pod":"::error::x","gpu":"g\u202e","__metrics_path__":"/k/0a1b2c3d4e5f6a7b8c9d0e/\u001b[31m?token=sesame"}}]`,
+	} {
+		targets, err := ReadTargets([]byte(text))
+		if err != nil || len(targets) != 1 {
+			t.Fatalf("%s: %v %v", name, targets, err)
+		}
+		if want := (Labels{Name: "e□[31m", Pod: ": :error::x", GPU: "g□"}); targets[0].Labels != want {
+			t.Errorf("%s: %+q, want %+q", name, targets[0].Labels, want)
+		}
+		if !strings.HasSuffix(targets[0].URL, "?token=sesame") {
+			t.Errorf("%s: %s is asked", name, targets[0].URL)
+		}
+		if got := Worker(NewClient(&http.Transport{}), targets[0].URL, Labels{}).Instance; got != "h:9/k/***/%1B%5B31m" && got != "h:9/k/***/%1b%5b31m" {
+			t.Errorf("%s: the page is called %q", name, got)
+		}
+	}
 }

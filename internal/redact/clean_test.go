@@ -100,6 +100,18 @@ func TestADocumentOfJSONSaysTheSame(t *testing.T) {
 	}
 }
 
+func TestADocumentIsShownAsText(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: b\n\tc: \"d\u202e ::e\"\n":     "a: b\n\tc: \"d□ ::e\"\n",
+		"{\"a\": \"b\u202e ##[group]\"}\n": "{\"a\": \"b\\u202e #\\u0023[group]\"}\n",
+		"a\x1b[2J\u009b\xff\r\n":           "a□[2J□□□\n",
+	} {
+		if got := string(Document([]byte(text))); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
 func FuzzClean(f *testing.F) {
 	f.Add(hostile)
 	f.Add("::stop-commands::x\n##[group]Authorization: Bearer sk-abc")

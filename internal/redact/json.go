@@ -1,6 +1,8 @@
 package redact
 
 import (
+	"bytes"
+	"encoding/json"
 	"io"
 	"unicode/utf8"
 )
@@ -10,6 +12,20 @@ import (
 // the runner of a workflow. What is not ASCII, and what is escaped here, stands in strings
 // alone.
 func JSON(document []byte) []byte { return jsonBehind(0, document) }
+
+// Document is a document of JSON or YAML as it is written to a stream. In YAML, which has
+// texts without quotation marks, a box stands for what cannot be shown.
+func Document(text []byte) []byte {
+	if json.Valid(text) {
+		return JSON(text)
+	}
+	return bytes.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && unfit(r) {
+			return box
+		}
+		return r
+	}, text)
+}
 
 // jsonBehind is JSON for what follows a byte.
 func jsonBehind(last byte, document []byte) []byte {

@@ -74,7 +74,8 @@ func writtenAs(r rune) string {
 	if name := entities[r]; name != "" {
 		entity += "|" + name
 	}
-	ways := []string{plain, `\\+` + plain, "(?i:" + percent + ")", fmt.Sprintf(`(?i:\\+(?:u%04x|x%02x))`, r, r), "(?i:&(?:amp;)*(?:" + entity + ");)"}
+	escaped := fmt.Sprintf(`\\+(?:u%04x|x%02x)`, r, r)
+	ways := []string{plain, `\\+` + plain, "(?i:" + percent + "|" + escaped + "|&(?:amp;)*(?:" + entity + ");)"}
 	if r == ' ' {
 		ways = append(ways, `\+`)
 	}

@@ -174,7 +174,7 @@ func (m *Mask) Foreign(text string) string { return Masked(m.Text(text)) }
 // JSON is a document of JSON, or several, without the secrets in the texts that it has. Its
 // numbers and the names of its fields stay as they are: a secret may look like one of those.
 func (m *Mask) JSON(document []byte) []byte {
-	if m == nil {
+	if m == nil || !m.isIn(document) {
 		return document
 	}
 	masked := make([]byte, 0, len(document))
@@ -189,11 +189,34 @@ func (m *Mask) JSON(document []byte) []byte {
 		if text := document[begin:end]; isFieldName(document[end:]) {
 			masked = append(masked, text...)
 		} else {
-			masked = append(masked, m.Text(string(text))...)
+			masked = append(masked, m.textOfJSON(text)...)
 		}
 		at = end
 	}
 	return masked
+}
+
+// textOfJSON is a text of JSON, with its quotation marks, without the secrets. What is masked
+// is what it says: a secret may begin with the second half of an escape.
+func (m *Mask) textOfJSON(text []byte) []byte {
+	if !m.isIn(text) {
+		return text
+	}
+	says := ""
+	if err := json.Unmarshal(text, &says); err != nil {
+		return []byte(m.Text(string(text))) // it is no JSON
+	}
+	masked := m.Text(says)
+	if masked == says {
+		return text
+	}
+	return JSON([]byte(`"` + plainJSON(masked) + `"`))
+}
+
+// isIn says whether there may be a secret in what is written as JSON, where letters may be
+// escaped too.
+func (m *Mask) isIn(document []byte) bool {
+	return m.Text(string(document)) != string(document) || bytes.Contains(document, []byte(`\u00`))
 }
 
 // endOfText is where a text of JSON ends that begins with a quotation mark there.
@@ -314,35 +337,6 @@ func (r *maskedReader) Read(p []byte) (int, error) {
 	n := copy(p, r.read[:r.free])
 	r.read, r.free = r.read[n:], r.free-n
 	return n, nil
-}
-
-// Writer passes on what is written to it without the secrets. Close writes what could have
-// been the beginning of one, and closes nothing else.
-func (m *Mask) Writer(to io.Writer) io.WriteCloser { return &maskedWriter{mask: m, to: to} }
-
-type maskedWriter struct {
-	mask *Mask
-	to   io.Writer
-	held []byte
-}
-
-func (w *maskedWriter) Write(p []byte) (int, error) {
-	if w.mask == nil {
-		return w.to.Write(p)
-	}
-	text := []byte(w.mask.hide.Replace(string(append(w.held, p...))))
-	free := len(text) - w.mask.begun(text)
-	w.held = append([]byte(nil), text[free:]...)
-	if _, err := w.to.Write(text[:free]); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-func (w *maskedWriter) Close() error {
-	_, err := w.to.Write(w.held)
-	w.held = nil
-	return err
 }
 
 // begun is how many bytes at the end could be the beginning of a secret.

@@ -226,6 +226,16 @@ func TestADocumentOfJSONStaysOne(t *testing.T) {
 	if got := string((*Mask)(nil).JSON([]byte(document))); got != document {
 		t.Error(got)
 	}
+	for text, want := range map[string]string{
+		`"a\nvapi-123 \u202e"`: `"a\nvapi-123 \u202e"`, // a line's end, and no secret
+		`"a\\nvapi-123"`:       `"a\\***"`,
+		`"nvapi-123 \u202e"`:   `"*** \u202e"`,
+		`"\u006evapi-123"`:     `"***"`,
+	} {
+		if got := string(NewMask("nvapi-123").JSON([]byte(text))); got != want {
+			t.Errorf("%s becomes %s, want %s", text, got, want)
+		}
+	}
 }
 
 // What is the beginning of something longer may end in the middle of a secret, and say
@@ -260,6 +270,9 @@ func FuzzMask(f *testing.F) {
 			got, err := io.ReadAll(m.Reader(iotest.OneByteReader(strings.NewReader(text))))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if document, _ := json.Marshal(map[string]string{before: text, after: secret}); !json.Valid(m.JSON(document)) {
+				t.Errorf("%q is left of %s", m.JSON(document), document)
 			}
 			for _, kept := range []string{m.Text(text), string(got)} {
 				if strings.Contains(kept, word) && !strings.Contains(strings.ReplaceAll(text, form, Hidden), word) {
