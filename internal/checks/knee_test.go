@@ -440,3 +440,41 @@ func TestALevelOfImpossibleTokensIsNotUsed(t *testing.T) {
 		}
 	}
 }
+
+// sagging is a fleet that makes less at one load, in the episodes of a reference, than its
+// levels showed.
+type sagging struct {
+	bentFleet
+	at    int
+	lasts float64
+}
+
+func (f *sagging) Load(ctx context.Context, number int, p spec.OperatingPoint) (*spec.EpisodeRecord, error) {
+	flat := f.bentFleet // the formula of one load
+	if p.Concurrency == f.at && p.DurationS == f.lasts {
+		const sag = 0.95
+		flat.base, flat.slope = float64(p.Concurrency)/(sag*f.throughput(float64(p.Concurrency))), 0
+	}
+	r, err := flat.Load(ctx, number, p)
+	f.clock = flat.clock
+	return r, err
+}
+
+// A proposal is held to what was measured there: where the doubling does not pay, a lower
+// one is measured, though a validation would not call the load past the knee yet.
+func TestAProposalThatDoesNotPayIsGivenUpForALowerOne(t *testing.T) {
+	plan := kneePlan(2)
+	plan.ReferenceS, plan.Budget = 33, time.Hour
+	first, err := FindKnee(t.Context(), plan, bent(), &followedKnee{})
+	if err != nil || first.Proposal == nil || first.Proposal.Reference == nil {
+		t.Fatalf("no proposal: %v", err)
+	}
+	at := first.Proposal.InFlight
+	found, err := FindKnee(t.Context(), plan, &sagging{bentFleet: *bent(), at: at, lasts: plan.ReferenceS}, &followedKnee{})
+	if err != nil || found.Proposal == nil || found.Proposal.Reference == nil {
+		t.Fatalf("no proposal: %v, %+v", err, found)
+	}
+	if p := found.Proposal; p.InFlight >= at || !p.Doubling.Pays(plan.Thresholds.Elasticity) || p.Doubling.Elasticity < plan.Thresholds.Elasticity {
+		t.Errorf("proposed %d of %d, where a doubling brings 2^%.2f", p.InFlight, at, p.Doubling.Elasticity)
+	}
+}
