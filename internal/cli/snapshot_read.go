@@ -63,11 +63,17 @@ func (a *app) connect(o clusterFlags) (*kube.Cluster, error) {
 	}
 	a.secrets.add(c.Secrets()...)
 	c.First, c.Down = o.whole(), kube.DefaultDown
-	if o.timeout > 0 { // who asks for patience gets it
+	if a.askedFor("timeout") { // who asks for patience gets it
 		c.Down = c.First
 	}
 	a.say("context %s, %s", c.Context, c.Server)
 	return c, nil
+}
+
+// askedFor says that somebody has set a flag: on the command line, by its variable, or in a file.
+func (a *app) askedFor(flag string) bool {
+	source := a.settings.of(flag).Source
+	return source != "" && source != FromDefault
 }
 
 // whole is how long is waited for what has never answered.
