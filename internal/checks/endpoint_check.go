@@ -62,7 +62,8 @@ type checker struct {
 
 // clientOf makes a client that reaches the target as the engine does.
 func clientOf(o *load.TargetOptions) *http.Client {
-	t := &http.Transport{TLSClientConfig: o.TLS.Clone(), Protocols: new(http.Protocols), MaxResponseHeaderBytes: http1.MaxHead}
+	t := &http.Transport{TLSClientConfig: o.TLS.Clone(), Protocols: new(http.Protocols),
+		MaxResponseHeaderBytes: http1.MaxHead}
 	t.Protocols.SetHTTP1(!o.HTTP2)
 	t.Protocols.SetHTTP2(true)
 	t.Protocols.SetUnencryptedHTTP2(o.HTTP2)

@@ -423,10 +423,13 @@ func TestMoreWorkersThanThereCanBeAreNotJudged(t *testing.T) {
 	few := answers
 	few.seconds = 30
 	const words = "workers in episode 1, another each time"
+	inconclusive := func(of bout, reason string) lawCase {
+		return lawCase{plan: one, episodes: times(9, of), verdict: spec.Inconclusive, ledgers: "IPP", reason: reason}
+	}
 	testLaws(t, map[string]lawCase{
-		"answers":     {plan: one, episodes: times(9, answers), verdict: spec.Inconclusive, ledgers: "IPP", reason: words},
-		"few answers": {plan: one, episodes: times(9, few), verdict: spec.Inconclusive, ledgers: "IPP", reason: words},
-		"pages":       {plan: one, episodes: times(9, pages), verdict: spec.Inconclusive, ledgers: "IPP", reason: "1,216 " + words},
+		"answers":     inconclusive(answers, words),
+		"few answers": inconclusive(few, words),
+		"pages":       inconclusive(pages, "1,216 "+words),
 	})
 }
 
@@ -435,12 +438,14 @@ func TestMoreWorkersThanThereCanBeAreNotJudged(t *testing.T) {
 func TestAServerThatAnswersNothingFails(t *testing.T) {
 	frozen := bout{pace: allAt(0, 99, 0), blind: true, nameless: true}
 	const words = "none of 32 requests got a token"
+	stops := frozen
+	stops.pace = allAt(3, 99, 0)
+	blind := []func(*spec.Plan){noReference}
 	testLaws(t, map[string]lawCase{
-		"without a reference": {plan: []func(*spec.Plan){noReference}, episodes: times(1, frozen), verdict: spec.Fail, open: true,
+		"without a reference": {plan: blind, episodes: times(1, frozen), verdict: spec.Fail, open: true,
 			ledgers: "FNI", ledger: spec.Integrity, reason: words},
-		"with a floor": {plan: []func(*spec.Plan){noReference, floorOf(1700)}, episodes: times(1, frozen), verdict: spec.Fail, open: true,
+		"with a floor": {plan: append(blind, floorOf(1700)), episodes: times(1, frozen), verdict: spec.Fail, open: true,
 			ledgers: "FII", ledger: spec.Integrity, reason: words},
-		"one answered in time": {plan: []func(*spec.Plan){noReference}, episodes: times(1, bout{pace: allAt(3, 99, 0), blind: true, nameless: true}),
-			verdict: spec.Inconclusive, open: true},
+		"one answered in time": {plan: blind, episodes: times(1, stops), verdict: spec.Inconclusive, open: true},
 	})
 }

@@ -59,7 +59,8 @@ func (ev *Evidence) silent(advice []string) []spec.Finding {
 		return nil
 	}
 	return []spec.Finding{{Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh,
-		Summary:  fmt.Sprintf("none of %s requests got a token: the server took them, and did not answer", grouped(float64(sent))),
+		Summary: fmt.Sprintf("none of %s requests got a token: the server took them, and did not answer",
+			grouped(float64(sent))),
 		Evidence: firstOf(seen, 8), Advice: advice}}
 }
 

@@ -66,16 +66,16 @@ var entities = map[rune]string{'"': "quot", '&': "amp", '<': "lt", '>': "gt", '\
 // writtenAs is an expression for the ways in which a character may be written.
 func writtenAs(r rune) string {
 	plain := regexp.QuoteMeta(string(r))
-	percent := ""
+	var percent strings.Builder
 	for _, b := range utf8.AppendRune(nil, r) {
-		percent += fmt.Sprintf("%%(?:25)*%02x", b)
+		fmt.Fprintf(&percent, "%%(?:25)*%02x", b)
 	}
 	entity := fmt.Sprintf("#0*%d|#x0*%x", r, r)
 	if name := entities[r]; name != "" {
 		entity += "|" + name
 	}
 	escaped := fmt.Sprintf(`\\+(?:u%04x|x%02x)`, r, r)
-	ways := []string{plain, `\\+` + plain, "(?i:" + percent + "|" + escaped + "|&(?:amp;)*(?:" + entity + ");)"}
+	ways := []string{plain, `\\+` + plain, "(?i:" + percent.String() + "|" + escaped + "|&(?:amp;)*(?:" + entity + ");)"}
 	if r == ' ' {
 		ways = append(ways, `\+`)
 	}

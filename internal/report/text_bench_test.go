@@ -192,3 +192,24 @@ func TestAThroughputOfBatchesIsARate(t *testing.T) {
 		t.Errorf("no rate, or a latency:\n%s", text)
 	}
 }
+
+// A server that names each of its answers another worker fills no page.
+func TestABenchShowsSoManyWorkers(t *testing.T) {
+	for n, want := range map[int]string{shownBenchWorkers: "", shownBenchWorkers + 1000: "and 1000 more: the json format has them all"} {
+		d := benchOf(func(d *spec.Bench) {
+			for i := range n {
+				d.Workers = append(d.Workers, spec.BenchWorker{Worker: fmt.Sprint("w", i), Requests: 1})
+			}
+		})
+		var page strings.Builder
+		if err := Text(&page, &spec.Report{Verdict: &spec.Verdict{Verdict: d.Verdict, Reason: d.Reason}, Bench: d}); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Count(page.String(), "\n  w"); lines < shownBenchWorkers || lines > shownBenchWorkers+2 {
+			t.Errorf("%d workers: %d lines", n, lines)
+		}
+		if got := strings.Contains(page.String(), "more: the json format"); got != (want != "") || !strings.Contains(page.String(), want) {
+			t.Errorf("%d workers: %v that there are more", n, got)
+		}
+	}
+}
