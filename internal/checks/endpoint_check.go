@@ -125,7 +125,7 @@ func (c *checker) ask(ctx context.Context, method, address, body string) answer 
 
 // listed asks which models there are.
 func (c *checker) listed(ctx context.Context, target *load.Target) *WrongTarget {
-	a := c.ask(ctx, http.MethodGet, target.String()+"/v1/models", "")
+	a := c.ask(ctx, http.MethodGet, target.Base()+"/v1/models", "")
 	if wrong, settled := c.plain(&a, target); settled {
 		return wrong
 	}

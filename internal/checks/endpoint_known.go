@@ -74,7 +74,7 @@ func (e *Endpoint) registered(ctx context.Context) int {
 	defer cancel()
 	c := &checker{endpoint: e, client: clientOf(&e.o.Target)}
 	defer c.client.CloseIdleConnections()
-	a := c.ask(ctx, http.MethodGet, target.String()+"/health", "")
+	a := c.ask(ctx, http.MethodGet, target.Base()+"/health", "")
 	if a.err != nil || a.status != http.StatusOK {
 		return 0
 	}

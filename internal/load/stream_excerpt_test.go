@@ -67,3 +67,20 @@ func TestAnExcerptIsOfItsText(t *testing.T) {
 		}
 	}
 }
+
+// A target is called by its address without what is secret in that.
+func TestATargetIsCalledWithoutItsSecrets(t *testing.T) {
+	for address, want := range map[string]string{
+		"h:8000/v1?api_key=SECRET":                   "http://h:8000",
+		"https://h/k/0a1b2c3d4e5f6a7b8c9d0e/v1#frag": "https://h/k/***",
+		"http://h/proxy/v1/chat/completions":         "http://h/proxy",
+	} {
+		target, err := NewTarget(TargetOptions{URL: address})
+		if err != nil || target.String() != want {
+			t.Errorf("%s: %s, %v; want %s", address, target, err, want)
+		}
+		if at, _, _ := strings.Cut(target.Endpoint(), "/v1/"); target.Base() != at {
+			t.Errorf("%s: the API is at %s, and requests go to %s", address, target.Base(), target.Endpoint())
+		}
+	}
+}

@@ -205,7 +205,10 @@ func (t *Target) request(dst, body []byte) []byte {
 }
 
 // String is the target's URL, without anything secret.
-func (t *Target) String() string { return t.base.String() }
+func (t *Target) String() string { return redact.URL(t.base.String()) }
+
+// Base is where the paths of the API begin. It may have a key in it.
+func (t *Target) Base() string { return t.base.String() }
 
 // Endpoint is the URL that requests are sent to.
 func (t *Target) Endpoint() string {
