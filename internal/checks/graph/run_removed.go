@@ -195,13 +195,8 @@ func (r *Run) removalOf(ctx context.Context, step Step, o kube.Object, loadOver 
 	if !loadOver.IsZero() && at.After(loadOver.Add(clocksDiffer)) {
 		return nil
 	}
-	how := "it is being deleted since " + at.UTC().Format(time.RFC3339)
-	for _, who := range []string{writersAt(o, at), r.deletedBy(ctx, step)} {
-		if who != "" {
-			how += "; " + who
-		}
-	}
-	e := removal(step, how)
+	how := []string{"it is being deleted since " + at.UTC().Format(time.RFC3339), writersAt(o, at), r.deletedBy(ctx, step)}
+	e := removal(step, strings.Join(slices.DeleteFunc(how, func(part string) bool { return part == "" }), "; "))
 	if seconds := r.sinceStart(at); seconds > 0 {
 		e.Seconds = &seconds
 	}
