@@ -181,7 +181,8 @@ func (s *Server) Empty(path string) {
 	s.lists[path].items = nil
 }
 
-// Answer makes a path answer so, whatever is there.
+// Answer makes a path answer so, whatever is there; "" is every path that has no answer of
+// its own.
 func (s *Server) Answer(path string, status int, body string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,6 +225,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, Request{r.Method, r.URL.Path, r.URL.RawQuery})
 	s.accepted[r.URL.Path] = r.Header.Get("Accept")
 	set, isSet := s.answers[r.URL.Path]
+	if !isSet {
+		set, isSet = s.answers[""]
+	}
 	s.mu.Unlock()
 	switch {
 	case isSet && set.status == 0:
