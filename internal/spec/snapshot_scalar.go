@@ -120,10 +120,14 @@ func (s Scalar) Equal(t Scalar) bool {
 	return s.String() == t.String() || x == y && math.Abs(x) < 1<<53
 }
 
-// MarshalJSON writes the value as it was.
+// MarshalJSON writes the value as it was. A number that JSON cannot have, such as 00 or
+// 0x1f, becomes text: versions are compared by their text.
 func (s Scalar) MarshalJSON() ([]byte, error) {
-	if s.written != "" && json.Valid([]byte(s.written)) {
-		return []byte(s.written), nil
+	if s.written != "" {
+		if json.Valid([]byte(s.written)) {
+			return []byte(s.written), nil
+		}
+		return json.Marshal(s.written)
 	}
 	if _, isNumber := s.Float(); isNumber {
 		return []byte(s.canonical()), nil
