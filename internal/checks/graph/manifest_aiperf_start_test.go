@@ -221,7 +221,8 @@ func TestAIPerfIsNotBegunWithoutAnAnswer(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
-	breaks := func(w http.ResponseWriter, _ *http.Request) {
+	breaks := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // a connection that is closed with unread bytes is reset
 		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
 			_ = c.Close()
 		}
