@@ -6,11 +6,11 @@
 
 Four server.py workers share the GPU behind frontend.py. `aicr knee` finds their
 knee and writes a recipe; each run is `aicr validate` against that recipe, with a
-fault of its own: none; worker 1 stopped for 5 s in each minute; worker 2 stopped
-for half of the time, 20 ms at a time; worker 3 killed. Each run's directory comes
-back as OUT/NAME.tar.gz, what the command printed as OUT/NAME.out, the rest as
-OUT/session.log. Without --recipe the knee is looked for first and comes back as
-OUT/knee.yaml and OUT/knee.json.
+fault of its own: none; worker 1 stopped for 5 s, again 20 s later; worker 2 stopped
+for half of the time, 20 ms at a time; worker 3 killed. OUT/NAME.tar.gz is the run
+directory; NAME/gpu in it holds what the command printed and what nvidia-smi reported
+of each process under that load. Without --recipe the knee is searched first and comes
+back as OUT/knee.yaml and OUT/knee.json; `--runs knee` does nothing else.
 """
 
 import argparse
@@ -35,7 +35,7 @@ STOPPED_FOR = 5.0
 FAULT_AFTER = 20.0  # into the command: the half-load look and the first episode are over
 STOP_EACH = 20.0
 SLICE = 0.02  # of a slow worker: as long stopped as running
-LIMITS = {"knee": 230.0, "healthy": 220.0, "stopped": 120.0, "slow": 120.0, "killed": 120.0}
+LIMITS = {"knee": 370.0, "healthy": 220.0, "stopped": 120.0, "slow": 120.0, "killed": 120.0}
 
 
 def pages(s: Session) -> list[str]:
@@ -49,7 +49,7 @@ def endpoint(s: Session) -> list[str]:
 def find_knee(s: Session, out: Path) -> Path | None:
     recipe = out / "knee.yaml"
     command = [s.aicr, "knee", *endpoint(s), "--isl", "128", "--osl", "32", "--ramp", "1s", "--first-per-gpu", "2", "--max-per-gpu", "64",
-               "--level-duration", "4s", "--reference-duration", "10s", "--budget", "3m30s", "--write", str(recipe), "-o", "json"]
+               "--level-duration", "4s", "--reference-duration", "10s", "--budget", "5m30s", "--write", str(recipe), "-o", "json"]
     code = s.finish("knee", s.start("knee", command), LIMITS["knee"])
     shutil.copy(s.folder / "knee.out", out / "knee.json")
     if code != 0:
@@ -73,17 +73,23 @@ def validate(s: Session, name: str, recipe: Path, workers: list[subprocess.Popen
     fault.start()
     if s.smi:
         s.sleep_until(began + FAULT_AFTER + 2)
-        s.keep(f"{name}-pmon.txt", [s.smi, "pmon", "-c", "5", "-s", "um", "-o", "DT"], 8)
-        s.keep(f"{name}-apps.csv", [s.smi, "--query-compute-apps=pid,gpu_uuid,used_memory", "--format=csv,nounits"], 3)
+        keep_processes(s, name, workers)
     code = s.finish(name, process, LIMITS[name])
     ended.set()
     fault.join()
     s.event("verdict", run=name, exit=code, verdict=verdict(run))
     with tarfile.open(out / f"{name}.tar.gz", "w:gz") as tar:
         tar.add(run, arcname=name)
-    for path in s.folder.glob(f"{name}*"):
-        if path.is_file():
-            shutil.copy(path, out / path.name)
+        for path in sorted(s.folder.glob(f"{name}[-.]*")):
+            tar.add(path, arcname=f"{name}/gpu/{path.name.removeprefix(f'{name}-gpu-')}")
+
+
+def keep_processes(s: Session, name: str, workers: list[subprocess.Popen]) -> None:
+    """What nvidia-smi reports of each process, and which worker each process is."""
+    (s.folder / f"{name}-gpu-workers.csv").write_text(
+        "pid,worker\n" + "".join(f"{w.pid},127.0.0.1:{port}\n" for w, port in zip(workers, s.ports)))
+    s.keep(f"{name}-gpu-pmon.txt", [s.smi, "pmon", "-c", "5", "-s", "um", "-o", "DT"], 8)
+    s.keep(f"{name}-gpu-apps.csv", [s.smi, "--query-compute-apps=pid,gpu_uuid,used_memory", "--format=csv,nounits"], 3)
 
 
 def verdict(run: Path) -> str:
@@ -147,8 +153,9 @@ def main() -> int:
                 s.keep("nvidia-smi.txt", [s.smi], 10)
             workers = record.start_fleet(s, options.size)
             recipe = options.recipe or find_knee(s, out)
-            for name in options.runs.split(",") if recipe else []:
-                validate(s, name, recipe, workers, out)
+            for name in options.runs.split(","):
+                if recipe and name in FAULTS:
+                    validate(s, name, recipe, workers, out)
         except Exception as error:
             s.miss(f"the rest of the session: {error!r}")
         finally:
