@@ -629,8 +629,9 @@ func TestAFullDiskIsToldAndIsNoPass(t *testing.T) {
 	w := newJobWorld(t, Network{}, startJobServers(t), func(p *spec.Plan) { p.Point.Concurrency = 64 })
 	settings := must(os.ReadFile(w.path("given/settings.json")))
 	w.put("given/settings.json", bytes.Replace(settings, []byte(`"keepFor":"20s"`), []byte(`"keepFor":"1ms"`), 1), nil)
-	// A file system of its own, too small for an episode.
-	script := fmt.Sprintf("mount -t tmpfs -o size=32k tmpfs %s && exec \"$@\"", w.path("results"))
+	// A file system of five pages: three hold what is written before the load, and an
+	// episode takes four at least, however much the machine batches what it stamps.
+	script := fmt.Sprintf("mount -t tmpfs -o size=20k tmpfs %s && exec \"$@\"", w.path("results"))
 	cmd := w.start("unshare", "-Urm", "sh", "-c", script, "sh", processName)
 	if code := jobExit(t, cmd); code != 3 {
 		t.Fatalf("exit code %d", code)
