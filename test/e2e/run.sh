@@ -22,10 +22,10 @@ fi
 parts=$!
 
 # What measures its own time runs alone; of the others, each with a cluster of its own,
-# four at a time: most of what they do is to wait.
+# five at a time: most of what they do is to wait.
 status=0
 E2E_AICR=$PWD/bin/aicr E2E_SANDBOX=$PWD/bin/aicr-sandbox E2E_IMAGE=$PWD/bin/aicr-image.tar E2E_VENV=$venv E2E_KEEP=$home \
-	go test -json -count 1 -parallel 4 -timeout 60m "$@" ./test/e2e || status=$?
+	go test -json -count 1 -parallel 5 -timeout 60m "$@" ./test/e2e || status=$?
 [ $status = 0 ] || echo 'e2e: what the sandboxes said is in .cache/e2e' >&2
 wait $parts || status=$?
 cat "$home/sandbox.log"

@@ -47,7 +47,7 @@ fi
 [ -z "${INSTALL_ONLY:-}" ] || exit 0
 
 rm -f "$home"/*.md
-INTEROP_VENV=$venv go test -json -parallel 3 -count 1 -p 1 -timeout 20m "$@" ./test/interop
+INTEROP_VENV=$venv go test -json -parallel 4 -count 1 -p 1 -timeout 20m "$@" ./test/interop
 for table in "$home"/*.md; do
 	[ ! -f "$table" ] || cat "$table"
 done

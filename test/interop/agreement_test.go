@@ -32,7 +32,7 @@ const (
 
 // A knee, and then a validation of the same healthy stack at the proposed point and
 // against the proposed reference, read 1.00 within the interval of both, and the point is
-// not called past the knee.
+// not called past the knee. The longest test stands in the first file, so that it begins first.
 func TestAValidationReadsWhatItsKneeMeasured(t *testing.T) {
 	t.Parallel() // they wait more than they work
 	p := plan{router: "least-loaded", workers: alike(3, "--speedup-ratio", kneePace, "--no-enable-prefix-caching", "--max-num-seqs", strconv.Itoa(fullAt))}
@@ -75,7 +75,7 @@ func TestAValidationReadsWhatItsKneeMeasured(t *testing.T) {
 func (s *stack) knee(t *testing.T, recipe string) (found kneeFound) {
 	t.Helper()
 	r := begin(t, bare(s.dir), program, "knee", "--url", s.url, "--model", modelName, "--workers", strconv.Itoa(len(s.workers)),
-		"--isl", strconv.Itoa(input), "--osl", strconv.Itoa(output), "--ramp", "1s", "--first-per-gpu", "2", "--max-per-gpu", "16",
+		"--isl", strconv.Itoa(input), "--osl", strconv.Itoa(output), "--ramp", "1s", "--first-per-gpu", "2", "--max-per-gpu", "12",
 		"--level-duration", "3s", "--reference-duration", "10s", "--budget", "4m", "--write", recipe, "-o", "json")
 	f := r.wait(t, 4*patience)
 	t.Logf("%s", f.stderr)
