@@ -1,7 +1,9 @@
 // Command prove runs the parts of `make prove` and says how each ended.
 //
 //	prove part NAME COMMAND...   run COMMAND as the part NAME
-//	prove all NAME...            run `make NAME` for each part, then print the table
+//	prove all NAME[+NAME]...     run `make NAME` for each part, then print the table;
+//	                             what stands behind a plus runs beside the part before
+//	                             it, with the CPU time that the other leaves idle
 //	prove table                  print the table of the last runs
 //
 // A part's output may be that of `go test -json`, in whole or in part: it is
@@ -11,12 +13,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -32,7 +38,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: prove part NAME COMMAND... | prove all NAME... | prove table")
+var errUsage = errors.New("usage: prove part NAME COMMAND... | prove all NAME[+NAME]... | prove table")
 
 func run(ctx context.Context, args []string) error {
 	switch {
@@ -52,19 +58,16 @@ func run(ctx context.Context, args []string) error {
 
 // runAll runs each part, whatever becomes of the others, so that one look shows
 // everything that is broken.
-func runAll(ctx context.Context, parts []string) error {
+func runAll(ctx context.Context, groups []string) error {
 	if err := os.RemoveAll(home); err != nil {
 		return err
 	}
-	for _, name := range parts {
-		fmt.Printf("\n=== %s\n", name)
-		cmd := exec.CommandContext(ctx, "make", "--no-print-directory", name)
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-		if err := cmd.Run(); ctx.Err() != nil {
-			return context.Cause(ctx)
-		} else if err != nil {
-			fmt.Printf("%s: %v\n", name, err)
+	var parts []string
+	for _, group := range groups {
+		names := strings.Split(group, "+")
+		parts = append(parts, names...)
+		if err := runGroup(ctx, names); err != nil {
+			return err
 		}
 	}
 	rows, err := readRows(home)
@@ -82,4 +85,35 @@ func runAll(ctx context.Context, parts []string) error {
 		}
 	}
 	return nil
+}
+
+// runGroup runs the first part as it is, and the others one after the other beside it at
+// the lowest priority. What these print comes after it. The error is that of ctx alone.
+func runGroup(ctx context.Context, names []string) error {
+	var beside bytes.Buffer
+	var done sync.WaitGroup
+	done.Go(func() {
+		for _, name := range names[1:] {
+			runTarget(ctx, &beside, name, "nice", "-n", "19")
+		}
+	})
+	runTarget(ctx, os.Stdout, names[0])
+	done.Wait()
+	_, _ = beside.WriteTo(os.Stdout)
+	return context.Cause(ctx)
+}
+
+// runTarget runs make for one part. What became of the part is in the row that it leaves.
+func runTarget(ctx context.Context, out io.Writer, name string, prefix ...string) {
+	if ctx.Err() != nil {
+		return
+	}
+	fmt.Fprintf(out, "\n=== %s\n", name)
+	command := append(prefix, "make", "--no-print-directory", name)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	if err := cmd.Run(); err != nil {
+		fmt.Fprintf(out, "%s: %v\n", name, err)
+	}
 }
