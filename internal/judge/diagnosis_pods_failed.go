@@ -51,6 +51,8 @@ func podCauses() []podCause {
 			[]string{"the refusal names its policy, quota or limit range: it is to be changed there, or the namespace exempted"}},
 		{[]string{"GraphRefused"}, "the cluster refuses what the run makes",
 			[]string{"the refusal names the webhook, the policy or the quota it comes from"}},
+		{[]string{"OperatorAway"}, "Dynamo's operator does not answer",
+			[]string{"`kubectl get deployments -A` shows which operator has no ready replica; start it, and validate again"}},
 		{[]string{"GraphIgnored"}, "Dynamo's operator does not look at the graph",
 			[]string{"is the operator running? `kubectl get pods -A` and its log; one that is restricted to a namespace looks at no other"}},
 		{[]string{"GroveFailed"}, "Grove cannot make the pods of the graph",

@@ -57,6 +57,9 @@ func (c *Cluster) persist(ctx context.Context, try func(context.Context) error) 
 			return tries > 1, ended(ctx, since, err)
 		case c.pluginHangs(err):
 			return tries > 1, err
+		case WebhookOf(err) != "" && ctx.Value(webhooksKey{}) != nil:
+			c.answered()
+			return tries > 1, err
 		case errors.Is(err, context.DeadlineExceeded):
 			err = fmt.Errorf("no answer in %s: %w", limit, err)
 		case !c.transient(err):

@@ -84,6 +84,15 @@ func WebhookOf(err error) string {
 	return "for the conversion of " + m[2]
 }
 
+// webhooksKey is the context's key of who does not wait for webhooks.
+type webhooksKey struct{}
+
+// WithoutWebhooks has a call give up at once where a webhook that the API server asks does not
+// answer, instead of trying again: its error says which one (WebhookOf).
+func WithoutWebhooks(ctx context.Context) context.Context {
+	return context.WithValue(ctx, webhooksKey{}, true)
+}
+
 // whoIsAway says who does not answer.
 func whoIsAway(err error) string {
 	if plugin, ok := errors.AsType[*PluginError](err); ok {

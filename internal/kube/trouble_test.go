@@ -52,6 +52,17 @@ func TestWhoDoesNotAnswerIsNamed(t *testing.T) {
 			})
 		})
 	}
+	synctest.Test(t, func(t *testing.T) { // of who does not wait for it
+		tries := 0
+		cluster := asking(t, func(*http.Request) (*http.Response, error) {
+			tries++
+			return refusal(500, "InternalError", `failed calling webhook "x"`), nil
+		})
+		_, err := cluster.Read(WithoutWebhooks(t.Context()), configMaps, "a", "b")
+		if tries != 1 || WebhookOf(err) != "x" || IsAway(err) || !cluster.Reached() {
+			t.Errorf("%v after %d tries", err, tries)
+		}
+	})
 	if got := WebhookOf(errors.New(`failed calling webhook "x"`)); got != "" {
 		t.Errorf("of another's words: %q", got)
 	}

@@ -29,6 +29,7 @@ type causeRule struct {
 // causes are the rules, what is nearest to the cause first.
 func causes() []causeRule {
 	return []causeRule{
+		{"operator", operatorAway},
 		{"graph", graphFailed},
 		{"ignored", graphIgnored},
 		{"component", componentFailed},

@@ -12,6 +12,7 @@ const (
 	graphFailedLasts = 10 * time.Second
 	graphSeenWithin  = 90 * time.Second
 	queueLasts       = 5 * time.Second
+	operatorLasts    = 3 * time.Minute // one that is restarted answers long before
 )
 
 var queueNotFound = regexp.MustCompile(`queue '([^']*)' not found`)
@@ -42,6 +43,17 @@ func graphFailed(s *Scene) []Cause {
 		c.Advice = []string{"is there a KAI queue " + m[1] + "? `kubectl get queues.scheduling.run.ai`"}
 	}
 	return []Cause{c}
+}
+
+// operatorAway finds that Dynamo's operator went away after the graph was made: its webhook
+// does not answer. What it has made goes on without it.
+func operatorAway(s *Scene) []Cause {
+	if s.Graph == nil || s.Webhook == nil {
+		return nil
+	}
+	return []Cause{{Reason: "OperatorAway", Source: "DynamoGraphDeployment " + s.Graph.Name(), After: operatorLasts,
+		Text:   "the webhook of Dynamo's operator does not answer: " + sentence(s.Webhook.Text, causeText),
+		Advice: []string{"`kubectl get deployments -A | grep dynamo` shows whether the operator is ready; start it"}}}
 }
 
 // graphIgnored finds that no operator looks at the graph: the first thing that Dynamo's does is

@@ -46,7 +46,7 @@ func findIn(ctx context.Context, api API, namespace, run string) (map[string]*le
 		kinds = append(kinds, resGraphs(v))
 	}
 	for _, res := range kinds {
-		all, err := api.List(ctx, res, namespace, selector)
+		all, _, err := listAny(ctx, api, res, namespace, selector)
 		if kube.IsNotFound(err) { // the cluster has none of the kind
 			continue
 		}

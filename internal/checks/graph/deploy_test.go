@@ -196,6 +196,13 @@ func TestAStartThatFailsIsToldInSecondsAndATransientIsNot(t *testing.T) {
 		"nothing happens": {func(m *memoryAPI) map[time.Duration]func() {
 			return map[time.Duration]func(){time.Second: func() { m.graphIs("pending", 0, 0) }}
 		}, false, "timeout", 10*time.Minute + 2*time.Second},
+		"the operator goes away": {func(m *memoryAPI) map[time.Duration]func() {
+			return map[time.Duration]func(){time.Second: func() { m.graphIs("pending", 0, 0); m.hook(false) }}
+		}, false, "OperatorAway", operatorLasts + 5*time.Second},
+		"the operator is started again": {func(m *memoryAPI) map[time.Duration]func() {
+			return map[time.Duration]func(){time.Second: func() { m.graphIs("pending", 0, 0); m.hook(false) },
+				2 * time.Minute: func() { m.hook(true) }, 4 * time.Minute: healthy(m)}
+		}, true, "", 4*time.Minute + 3*time.Second},
 		"no operator looks at the graph": {func(*memoryAPI) map[time.Duration]func() { return nil }, false, "GraphIgnored", graphSeenWithin + 3*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

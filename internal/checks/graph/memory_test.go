@@ -14,6 +14,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"aicr/internal/kube"
@@ -32,6 +33,7 @@ type memoryAPI struct {
 	deny    map[string]bool               // "list queues": forbidden
 	absent  map[string]bool               // resources that are not served: "v1beta1/dynamographdeployments"
 	holdNS  bool                          // namespaces go by hand
+	noHook  bool                          // the webhook that converts graphs, stored as v1alpha1, is dead
 
 	undiscovered []error // parts of the API that do not say what they have
 	created      func(m *memoryAPI, r kube.Resource, o kube.Object)
@@ -52,6 +54,14 @@ func (m *memoryAPI) refuse(verb string, r kube.Resource, name string) error {
 	}
 	if m.absent[r.Version+"/"+r.Name] {
 		return apierrors.NewNotFound(group, name)
+	}
+	if m.noHook && isGraphs(r) && r.Version == "v1beta1" { // of what is not there nothing is converted
+		for key := range m.objects {
+			if strings.HasPrefix(key, r.Group+"/"+r.Name+"/") {
+				return &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Reason: metav1.StatusReasonInternalError,
+					Message: `conversion webhook for nvidia.com/v1alpha1, Kind=DynamoGraphDeployment failed: Post "https://dynamo-operator-webhook-service.dynamo-system.svc:443/convert?timeout=30s": connect: connection refused`}}
+			}
+		}
 	}
 	return nil
 }
@@ -331,4 +341,11 @@ func objectOf(t *testing.T, text string) kube.Object {
 		t.Fatalf("%v in %s", err, text)
 	}
 	return o
+}
+
+// hook has the webhook that converts graphs answer, or not.
+func (m *memoryAPI) hook(answers bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.noHook = !answers
 }

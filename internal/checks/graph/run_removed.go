@@ -39,7 +39,7 @@ func nameOf(o kube.Object) string {
 func madeOf(ctx context.Context, api API, s *Settings) (map[string]string, error) {
 	all := map[string]string{}
 	for _, step := range standing(s) {
-		o, err := api.Read(ctx, step.Resource, step.Object.Namespace(), step.Object.Name())
+		o, _, err := readAny(ctx, api, step.Resource, step.Object.Namespace(), step.Object.Name())
 		if kube.IsNotFound(err) || err == nil && o.Deleting() {
 			return nil, &RemovedError{step.Object.Text("kind"), step.Object.Namespace(), step.Object.Name()}
 		}
@@ -118,7 +118,7 @@ func (r *Run) firstRemoved(ctx context.Context, loadOver time.Time) (*spec.Event
 	}
 	for _, step := range all {
 		was := made[nameOf(step.Object)]
-		o, err := r.API.Read(ctx, step.Resource, step.Object.Namespace(), step.Object.Name())
+		o, _, err := readAny(ctx, r.API, step.Resource, step.Object.Namespace(), step.Object.Name())
 		switch {
 		case was == "":
 		case kube.IsNotFound(err):

@@ -21,6 +21,8 @@ type Scene struct {
 	CliqueSets []kube.Object // PodCliqueSets of the graph, where Grove makes its pods
 	Cliques    []kube.Object // PodCliques, likewise
 
+	Webhook *deadWebhook // of Dynamo's operator; nil: it answers
+
 	Graph    kube.Object // nil, as those below: not there
 	Volume   kube.Object
 	Populate kube.Object

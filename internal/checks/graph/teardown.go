@@ -70,6 +70,8 @@ type remover struct {
 	prepared bool // it made no account and no rights
 	unsure   bool // whether it did is unknown: who may not look for them has not made any
 
+	dead *deadWebhook // of Dynamo's operator; nil: it answered
+
 	dry bool // nothing is touched, and all that would be deleted is taken for gone
 
 	removed []Removed
@@ -105,6 +107,9 @@ func kubectlName(r kube.Resource) string {
 	if r.Group == "" || r.Group == "batch" || r.Group == "rbac.authorization.k8s.io" {
 		return strings.TrimSuffix(r.Name, "s")
 	}
+	if isGraphs(r) && r.Version != graphVersions[0] { // which kubectl would ask for
+		return r.Name + "." + r.Version + "." + r.Group
+	}
 	return r.Name + "." + r.Group
 }
 
@@ -136,8 +141,30 @@ func holdsBack(o kube.Object) string {
 	return strings.Join(why, "; ")
 }
 
-// stays notes that something is left.
+// read reads an object, in whichever version it is to be had.
+func (r *remover) read(ctx context.Context, res kube.Resource, namespace, name string) (kube.Object, error) {
+	o, dead, err := readAny(ctx, r.api, res, namespace, name)
+	r.dead = cmp.Or(dead, r.dead)
+	return o, err
+}
+
+// delete deletes one likewise.
+func (r *remover) delete(ctx context.Context, res kube.Resource, namespace, name string, o kube.DeleteOptions) error {
+	_, dead, err := inAny(ctx, res, func(ctx context.Context, res kube.Resource) (struct{}, error) {
+		return struct{}{}, r.api.Delete(ctx, res, namespace, name, o)
+	})
+	r.dead = cmp.Or(dead, r.dead)
+	return err
+}
+
+// stays notes that something is left. A graph whose operator is away stays until that is back:
+// kubectl, which asks for the newest version, does not get at it either.
 func (r *remover) stays(res kube.Resource, namespace, name, why string, o kube.Object) {
+	if r.dead != nil && isGraphs(res) {
+		res.Version = cmp.Or(r.dead.Stored, res.Version)
+		why += fmt.Sprintf("; Dynamo's operator does not answer (its webhook %s): start it, or install it again, "+
+			"and 'aicr clean --run %s' removes the graph", r.dead.Name, r.run)
+	}
 	l := Left{Kind: kindOf(res), Namespace: namespace, Name: name, Run: r.run, Why: why, Command: kubectl("delete", res, namespace, name)}
 	if r.noted == nil {
 		r.noted = map[string]kube.Resource{}
@@ -162,7 +189,7 @@ func (r *remover) stays(res kube.Resource, namespace, name, why string, o kube.O
 // recheck forgets what has gone since it was noted.
 func (r *remover) recheck(ctx context.Context) {
 	r.left = slices.DeleteFunc(r.left, func(l Left) bool {
-		_, err := r.api.Read(ctx, r.noted[l.Kind], l.Namespace, l.Name)
+		_, err := r.read(ctx, r.noted[l.Kind], l.Namespace, l.Name)
 		return kube.IsNotFound(err) && !strings.HasPrefix(l.Name, "-") // a whole kind, which could not be looked for
 	})
 }
@@ -177,7 +204,7 @@ func (r *remover) remove(ctx context.Context, res kube.Resource, o kube.Object, 
 		return r.went(res, o)
 	}
 	if !o.Deleting() {
-		err := r.api.Delete(ctx, res, o.Namespace(), o.Name(), kube.DeleteOptions{UID: o.UID(), Foreground: foreground})
+		err := r.delete(ctx, res, o.Namespace(), o.Name(), kube.DeleteOptions{UID: o.UID(), Foreground: foreground})
 		if err != nil && !kube.IsNotFound(err) && !kube.IsConflict(err) {
 			r.stays(res, o.Namespace(), o.Name(), "it could not be deleted: "+err.Error(), o)
 			return false
@@ -190,7 +217,7 @@ func (r *remover) remove(ctx context.Context, res kube.Resource, o kube.Object, 
 func (r *remover) gone(ctx context.Context, res kube.Resource, o kube.Object, within time.Duration) bool {
 	last := o
 	for began := time.Now(); ; {
-		now, err := r.api.Read(ctx, res, o.Namespace(), o.Name())
+		now, err := r.read(ctx, res, o.Namespace(), o.Name())
 		switch {
 		case kube.IsNotFound(err), err == nil && now.UID() != o.UID():
 			return r.went(res, o)
@@ -237,10 +264,11 @@ func (r *remover) some(ctx context.Context, res kube.Resource, namespace string)
 // served is a list in the first version that the cluster has of a kind.
 func (r *remover) served(ctx context.Context, namespace string, versions []string, of func(version string) kube.Resource) (kube.Resource, []kube.Object, error) {
 	for _, v := range versions {
-		all, err := r.api.List(ctx, of(v), namespace, "")
+		all, dead, err := listAny(ctx, r.api, of(v), namespace, "")
 		if kube.IsNotFound(err) {
 			continue
 		}
+		r.dead = cmp.Or(dead, r.dead)
 		return of(v), all, err
 	}
 	return kube.Resource{}, nil, nil

@@ -103,6 +103,50 @@ func TestWhatIsLeftIsTold(t *testing.T) {
 	}
 }
 
+// Without its operator a graph is read and deleted in the version that is stored. Its finalizer
+// stays then, and it is said what that waits for, and how kubectl gets at the graph.
+func TestAGraphGoesWithoutItsOperator(t *testing.T) {
+	n := NamesOf(memoryRun)
+	for name, held := range map[string]bool{"its finalizer is done": false, "it has a finalizer": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, s := newMemory(), runSettings(memoryRun)
+				whole(m, s)
+				m.noHook = true
+				if held {
+					m.holding(resGraphs("v1beta1"), graphManifest(s))
+				}
+				left := Teardown(t.Context(), m, s, Told{})
+				if !held {
+					if len(left) > 0 || len(m.remains()) > 0 {
+						t.Errorf("left %v, there %v", left, m.names())
+					}
+					return
+				}
+				if len(left) != 3 || left[0].Kind != "DynamoGraphDeployment" || left[1].Kind != "Namespace" {
+					t.Fatalf("left %v", left)
+				}
+				graph := left[0]
+				for _, words := range []string{"finalizer example.com/held is not done", "Dynamo's operator does not answer", "'aicr clean --run " + memoryRun + "'"} {
+					if !strings.Contains(graph.Why, words) {
+						t.Errorf("%q is not in %q", words, graph.Why)
+					}
+				}
+				const named = " dynamographdeployments.v1alpha1.nvidia.com "
+				if !strings.HasPrefix(graph.Command, "kubectl patch"+named) || !strings.HasPrefix(graph.Show, "kubectl get"+named) || strings.Contains(left[1].Why, "operator") {
+					t.Errorf("%+v", left)
+				}
+				m.noHook = false // it is back, and does what it has to
+				m.drop(resGraphs("v1beta1"), n.Namespace, n.Graph)
+				m.sweep(n.Namespace)
+				if left := Teardown(t.Context(), m, s, Told{}); len(left) > 0 || len(m.remains()) > 0 {
+					t.Errorf("at last: left %v, there %v", left, m.names())
+				}
+			})
+		})
+	}
+}
+
 func TestAGraphGoesFirstInWhicheverVersionItIs(t *testing.T) {
 	for _, version := range graphVersions {
 		synctest.Test(t, func(t *testing.T) {

@@ -81,7 +81,7 @@ func (w *watcher) look(ctx context.Context) (*Scene, error) {
 		return nil, fmt.Errorf("looking at events: %w", err)
 	}
 	s.Events = slices.DeleteFunc(s.Events, func(e kube.Object) bool { return w.names.ofLoad(e) || !ofEvent(w.s, e) })
-	if s.Graph, err = w.maybe(ctx, resGraphs(w.s.Graph), w.names.Graph); err != nil {
+	if s.Graph, s.Webhook, err = w.graph(ctx); err != nil {
 		return nil, err
 	}
 	if err := w.children(ctx, s); err != nil {
@@ -114,7 +114,9 @@ func (w *watcher) children(ctx context.Context, s *Scene) (err error) {
 		return nil
 	}
 	for _, version := range graphVersions {
-		s.Components, err = w.api.List(ctx, kube.Resource{Group: groupGraph, Version: version, Name: "dynamocomponentdeployments"}, w.names.Namespace, "")
+		s.Components, _, err = inVersion(ctx, version, func(ctx context.Context, version string) ([]kube.Object, error) {
+			return w.api.List(ctx, kube.Resource{Group: groupGraph, Version: version, Name: "dynamocomponentdeployments"}, w.names.Namespace, "")
+		})
 		if err == nil || !kube.IsNotFound(err) {
 			break
 		}
@@ -143,6 +145,19 @@ func unlessAbsent(err error) error {
 		return nil
 	}
 	return err
+}
+
+// graph reads the graph; nil: it is not there. dead is the webhook of Dynamo's operator that did
+// not answer.
+func (w *watcher) graph(ctx context.Context) (o kube.Object, dead *deadWebhook, err error) {
+	o, dead, err = readAny(ctx, w.api, resGraphs(w.s.Graph), w.names.Namespace, w.names.Graph)
+	switch {
+	case kube.IsNotFound(err):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("looking at %s %s: %w", resGraphs("").Name, w.names.Graph, err)
+	}
+	return o, dead, nil
 }
 
 // maybe reads an object of the run's namespace; nil: it is not there.
@@ -286,6 +301,9 @@ func (w *watcher) until(ctx context.Context, within time.Duration, done func(*Sc
 func (w *watcher) lineOfGraph(s *Scene) string {
 	if s.Graph == nil {
 		return "the graph to appear"
+	}
+	if s.Webhook != nil {
+		return "Dynamo's operator, which does not answer"
 	}
 	r := readinessOf(s.Graph)
 	c := r.Lacks()
