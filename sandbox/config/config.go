@@ -23,7 +23,14 @@ type Config struct {
 	AICR                string // the aicr program; empty is for the caller to find
 	Venv                string // the Python environment with the real Dynamo and AIPerf; empty is for the caller to find, NoVenv: none
 	Audit               bool   // the API server writes down who asked for what
+	Probes              string // at which times pods are probed: ProbesReal or ProbesQuick
 }
+
+// At which times the nodes probe pods.
+const (
+	ProbesReal  = "real"  // as the pods say
+	ProbesQuick = "quick" // those by which a pod gets ready each second and from its start, and 5 s at least to answer
+)
 
 // NoVenv is said where the real Dynamo and AIPerf are not wanted, though they may be there.
 const NoVenv = "none"
@@ -61,6 +68,7 @@ func Default() Config {
 		},
 		Dynamo:              Dynamo{API: []string{"v1beta1", "v1alpha1"}, Runtime: RuntimeSim},
 		DefaultStorageClass: true,
+		Probes:              ProbesReal,
 	}
 }
 
@@ -82,6 +90,8 @@ type file struct {
 	AICR                string `yaml:"aicr"`
 	Venv                string `yaml:"venv"`
 	Audit               bool   `yaml:"audit"`
+
+	Probes *string `yaml:"probes"`
 }
 
 type fileNode struct {
@@ -150,6 +160,7 @@ func (f *file) config(folder string) Config {
 		c.Venv = absolute(folder, c.Venv)
 	}
 	c.Audit = f.Audit
+	c.Probes = or(f.Probes, c.Probes)
 	return c
 }
 
@@ -220,6 +231,11 @@ func (c *Config) mistakes() Mistakes {
 	case RuntimeSim, RuntimeReal:
 	default:
 		say("dynamo.runtime: %q is neither %s nor %s", c.Dynamo.Runtime, RuntimeSim, RuntimeReal)
+	}
+	switch c.Probes {
+	case ProbesReal, ProbesQuick:
+	default:
+		say("probes: %q is neither %s nor %s", c.Probes, ProbesReal, ProbesQuick)
 	}
 	return wrong
 }

@@ -33,6 +33,7 @@ defaultStorageClass: false
 aicr: ../bin/aicr
 venv: /opt/venv
 audit: true
+probes: quick
 `), "/etc/box")
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +47,7 @@ audit: true
 		},
 		Dynamo: Dynamo{API: []string{"v1alpha1"}, Runtime: "real"},
 		KAI:    true, Gateway: true,
-		AICR: "/etc/bin/aicr", Venv: "/opt/venv", Audit: true,
+		AICR: "/etc/bin/aicr", Venv: "/opt/venv", Audit: true, Probes: ProbesQuick,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -78,6 +79,7 @@ nodes:
 dynamo: {api: [v1, v1beta1, v1beta1], runtime: fast}
 kai: perhaps
 colour: blue
+probes: soon
 `), "")
 	if err == nil {
 		t.Fatal("no mistake found")
@@ -95,6 +97,7 @@ colour: blue
 		`dynamo.api[0]: "v1" is neither`,
 		`dynamo.api[2]: "v1beta1" is there twice`,
 		`dynamo.runtime: "fast" is neither sim nor real`,
+		`probes: "soon" is neither real nor quick`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)

@@ -15,6 +15,7 @@
 //   - A container sees the host's files, with its own volumes over them.
 //   - Back-off after a crash begins with 1 s and ends at 10 s, and after a failed pull
 //     with 2 s and ends at 10 s, where a kubelet has 10 s and 5 min.
+//   - Probes may be quick: each second and from the start, where they get a pod ready.
 //   - Nobody is killed for memory. The fault "oom" plays it.
 //   - Images are local programs (images.go).
 //

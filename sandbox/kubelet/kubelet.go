@@ -34,6 +34,7 @@ type Options struct {
 	Shim      string // the program sandbox-pod
 	Images    []Image
 	Default   bool // the StorageClass is the cluster's default
+	Quick     bool // probes are shortened: see quickened
 
 	// Logf is told what nobody else would hear of; nil: nobody is.
 	Logf func(format string, values ...any)

@@ -14,7 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/virtual-kubelet/virtual-kubelet/node/api"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	v1 "k8s.io/api/core/v1"
 )
 
 func talk(t *testing.T, address, text string) string {
@@ -206,5 +211,58 @@ func TestACommandThatNobodyWaitsForIsKilled(t *testing.T) {
 				t.Error("it ended well")
 			}
 		})
+	}
+}
+
+// A quickened probe gets a pod ready sooner, and ends none sooner.
+func TestQuickProbesGiveUpNoSooner(t *testing.T) {
+	probe := func(delay, period, timeout, failures int32) *v1.Probe {
+		return &v1.Probe{InitialDelaySeconds: delay, PeriodSeconds: period, TimeoutSeconds: timeout, FailureThreshold: failures}
+	}
+	for name, c := range map[string]struct {
+		kind      string
+		said, got *v1.Probe
+	}{
+		"a frontend's liveness":  {"Liveness", probe(15, 10, 1, 3), probe(15, 10, 5, 3)},
+		"a frontend's readiness": {"Readiness", probe(10, 10, 3, 3), probe(0, 1, 5, 3)},
+		"a worker's start":       {"Startup", probe(0, 10, 5, 720), probe(0, 1, 5, 7200)},
+		"one that says nothing":  {"Startup", probe(20, 0, 0, 0), probe(0, 1, 5, 50)},
+		"one that waits longer":  {"Liveness", probe(0, 30, 20, 1), probe(0, 30, 20, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := c.said.DeepCopy()
+			if diff := cmp.Diff(c.got, quickened(c.kind, c.said)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(said, c.said); diff != "" {
+				t.Errorf("it changed the pod: %s", diff)
+			}
+		})
+	}
+}
+
+// What a probe by gRPC finds is what the server says of the service that is asked for.
+func TestProbesByGRPC(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, server := health.NewServer(), grpc.NewServer()
+	said.SetServingStatus("well", grpc_health_v1.HealthCheckResponse_SERVING)
+	said.SetServingStatus("sick", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	grpc_health_v1.RegisterHealthServer(server, said)
+	go func() { _ = server.Serve(l) }() // it ends by Stop
+	t.Cleanup(server.Stop)
+	port := int32(l.Addr().(*net.TCPAddr).Port)
+	c := &container{r: &podRun{ip: "127.0.0.1"}}
+	for service, want := range map[string]string{"": "", "well": "", "sick": `service unhealthy (responded with "NOT_SERVING")`, "none": "unknown service"} {
+		of := &v1.GRPCAction{Port: port}
+		if service != "" {
+			of.Service = &service
+		}
+		err := c.ask(t.Context(), nil, &v1.Probe{ProbeHandler: v1.ProbeHandler{GRPC: of}, TimeoutSeconds: 60})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", service, err, want)
+		}
 	}
 }

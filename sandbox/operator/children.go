@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"aicr/sandbox/programs"
 )
 
 // What Dynamo's operator calls things.
@@ -46,6 +48,7 @@ const (
 	httpPort     = 8000
 	systemPort   = 9090
 	pickerPort   = 9002
+	healthPort   = 9003
 	graceSeconds = 60
 	pickerGrace  = 130
 	volumeGroup  = 1000
@@ -209,9 +212,9 @@ func (g *graph) dress(c *component, pod *corev1.PodSpec, main *corev1.Container)
 	default:
 		main.Ports = ports(main.Ports, corev1.ContainerPort{Name: "system", ContainerPort: systemPort, Protocol: corev1.ProtocolTCP},
 			corev1.ContainerPort{Name: "nixl", ContainerPort: 19090, Protocol: corev1.ProtocolTCP})
-		main.LivenessProbe = cmp.Or(main.LivenessProbe, probe("/live", "system", 5, 4, 1))
-		main.ReadinessProbe = cmp.Or(main.ReadinessProbe, probe("/health", "system", 1, 4, 3))
-		main.StartupProbe = cmp.Or(main.StartupProbe, probe("/live", "system", 1, 5, 7200))
+		main.LivenessProbe = cmp.Or(main.LivenessProbe, probe("/live", "system", 0, 5, 4, 1))
+		main.ReadinessProbe = cmp.Or(main.ReadinessProbe, probe("/health", "system", 0, 10, 4, 3))
+		main.StartupProbe = cmp.Or(main.StartupProbe, probe("/live", "system", 0, 10, 5, 720))
 		own = []corev1.EnvVar{
 			{Name: "DYN_SYSTEM_ENABLED", Value: "true"}, {Name: "DYN_SYSTEM_PORT", Value: "9090"},
 			{Name: "DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS", Value: `["generate"]`}, {Name: "DYN_HEALTH_CHECK_ENABLED", Value: "false"},
@@ -231,14 +234,17 @@ func (g *graph) dress(c *component, pod *corev1.PodSpec, main *corev1.Container)
 	main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: "shared-memory", MountPath: "/dev/shm"})
 }
 
-// dressPicker starts an endpoint picker with what it is told. The real one is asked by gRPC
-// whether it is ready, which what plays it here does not speak.
+// dressPicker starts an endpoint picker with what it is told.
 func (g *graph) dressPicker(pod *corev1.PodSpec, main *corev1.Container) {
-	for name, number := range map[string]int32{"grpc": pickerPort, "grpc-health": 9003, "metrics": 9090} {
+	for name, number := range map[string]int32{"grpc": pickerPort, "grpc-health": healthPort, "metrics": 9090} {
 		main.Ports = ports(main.Ports, corev1.ContainerPort{Name: name, ContainerPort: number, Protocol: corev1.ProtocolTCP})
 	}
 	slices.SortFunc(main.Ports, func(a, b corev1.ContainerPort) int { return cmp.Compare(a.ContainerPort, b.ContainerPort) })
-	main.ReadinessProbe = cmp.Or(main.ReadinessProbe, &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("grpc")}}, PeriodSeconds: 1, TimeoutSeconds: 5, FailureThreshold: 3})
+	asked := corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: healthPort, Service: new(programs.PickerService)}}
+	serves := &corev1.Probe{ProbeHandler: asked, InitialDelaySeconds: 5, PeriodSeconds: 10}
+	main.LivenessProbe = cmp.Or(main.LivenessProbe, serves)
+	main.ReadinessProbe = cmp.Or(main.ReadinessProbe, serves.DeepCopy())
+	main.StartupProbe = cmp.Or(main.StartupProbe, &corev1.Probe{ProbeHandler: asked, PeriodSeconds: 10, FailureThreshold: 180})
 	if len(main.Args) == 0 {
 		main.Args = []string{"-pool-name", g.name + "-pool", "-pool-namespace", g.namespace, "-pool-group", "inference.networking.k8s.io", "-v", "4", "--zap-encoder", "json",
 			"-grpc-port", "9002", "-grpc-health-port", "9003", "-config-file", pickerConfigPath + "/" + pickerConfigKey}
@@ -263,19 +269,16 @@ func (g *graph) dressFrontend(main *corev1.Container) {
 		main.Command = []string{"python3"}
 	}
 	main.Ports = ports(main.Ports, corev1.ContainerPort{Name: "http", ContainerPort: httpPort, Protocol: corev1.ProtocolTCP})
-	main.LivenessProbe = cmp.Or(main.LivenessProbe, probe("/live", "http", 10, 5, 3))
-	main.ReadinessProbe = cmp.Or(main.ReadinessProbe, probe("/health", "http", 1, 5, 3))
+	main.LivenessProbe = cmp.Or(main.LivenessProbe, probe("/live", "http", 15, 10, 1, 3))
+	main.ReadinessProbe = cmp.Or(main.ReadinessProbe, probe("/health", "http", 10, 10, 3, 3))
 }
 
-// probe is one over HTTP. Those by which a pod gets ready are tried each second and from
-// its start, where a frontend's of Dynamo are tried every ten, from the tenth on: a
-// sandbox is not waited for. A worker's give up when Dynamo's do; a frontend's give it
-// more time than Dynamo's (1 s to live, 3 s to be ready), since many sandboxes share a
-// machine.
-func probe(path, port string, period, timeout, failures int32) *corev1.Probe {
+// probe is one over HTTP, with the seconds after which it begins, between its tries and for
+// an answer.
+func probe(path, port string, delay, period, timeout, failures int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(port), Scheme: corev1.URISchemeHTTP}},
-		PeriodSeconds: period, TimeoutSeconds: timeout, FailureThreshold: failures, SuccessThreshold: 1,
+		ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(port), Scheme: corev1.URISchemeHTTP}},
+		InitialDelaySeconds: delay, PeriodSeconds: period, TimeoutSeconds: timeout, FailureThreshold: failures, SuccessThreshold: 1,
 	}
 }
 

@@ -50,7 +50,8 @@ func readDefinitions(file string) ([]*apiextensions.CustomResourceDefinition, er
 }
 
 // graphDefinition is that of graphs, with the versions that are to be served. Where
-// v1alpha1 is served it is the stored one, as it is up to Dynamo 1.4.
+// v1alpha1 is served it is the stored one, as it is up to Dynamo 1.4; the other is then had
+// through a webhook of the operator.
 func graphDefinition(served []string) (*apiextensions.CustomResourceDefinition, error) {
 	all, err := readDefinitions("dynamographdeployments")
 	if err != nil {
@@ -62,9 +63,17 @@ func graphDefinition(served []string) (*apiextensions.CustomResourceDefinition, 
 		return nil, fmt.Errorf("of the versions %q of DynamoGraphDeployment, %d are known", served, len(d.Spec.Versions))
 	}
 	for i := range d.Spec.Versions {
-		d.Spec.Versions[i].Storage = i == len(d.Spec.Versions)-1
+		d.Spec.Versions[i].Storage = d.Spec.Versions[i].Name == stored(served)
 	}
 	return d, nil
+}
+
+// stored is the version that graphs are stored in, of those that are served.
+func stored(served []string) string {
+	if slices.Contains(served, alpha) {
+		return alpha
+	}
+	return beta
 }
 
 // define installs definitions and waits until they are served.

@@ -22,7 +22,7 @@ const (
 
 // graph is a DynamoGraphDeployment, of either version.
 type graph struct {
-	version         string // that it was written in
+	version         string
 	namespace, name string
 	uid             types.UID
 	generation      int64
@@ -160,15 +160,14 @@ type alphaResources struct {
 	Custom map[string]string `json:"custom"`
 }
 
-// readGraph reads a graph in the version that it was written in, which its own fields
-// tell: the versions are not converted here.
+// readGraph reads a graph of either version.
 func readGraph(o *unstructured.Unstructured) (*graph, error) {
 	g := &graph{
 		namespace: o.GetNamespace(), name: o.GetName(), uid: o.GetUID(), generation: o.GetGeneration(),
 		deleting: o.GetDeletionTimestamp() != nil, finalized: slices.Contains(o.GetFinalizers(), finalizer), annotations: o.GetAnnotations(),
 	}
 	spec, _ := o.Object["spec"].(map[string]any)
-	if _, ok := spec["components"]; ok {
+	if o.GetAPIVersion() == "nvidia.com/"+beta {
 		g.version = beta
 		return g, g.readBeta(spec)
 	}

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"go.yaml.in/yaml/v3"
@@ -118,6 +120,43 @@ func TestAPodKeepsWhatTheGraphSays(t *testing.T) {
 	front := all["g-frontend"].Spec.Template.Spec.Containers[0]
 	if !slices.Equal(front.Command, []string{"python3"}) || !slices.Equal(front.Args, []string{"-m", "dynamo.frontend"}) {
 		t.Errorf("the frontend is started by %q %q", front.Command, front.Args)
+	}
+}
+
+// The times of the probes are those of Dynamo's operator, which the nodes of a sandbox may
+// shorten.
+func TestPodsAreProbedAtTheTimesOfDynamo(t *testing.T) {
+	type times [4]int32 // after, each, within, tries; 0: as Kubernetes has it
+	of := func(p *corev1.Probe) times {
+		if p == nil {
+			return times{}
+		}
+		return times{p.InitialDelaySeconds, p.PeriodSeconds, p.TimeoutSeconds, p.FailureThreshold}
+	}
+	got := map[string][3]times{}
+	for _, name := range []string{betaGraph, "picker"} {
+		all, _ := deployments(t, parse(t, name), false)
+		for _, d := range all {
+			main := d.Spec.Template.Spec.Containers[0]
+			kind := d.Spec.Template.Labels[labelType]
+			got[kind] = [3]times{of(main.LivenessProbe), of(main.ReadinessProbe), of(main.StartupProbe)}
+			for _, p := range []*corev1.Probe{main.LivenessProbe, main.ReadinessProbe, main.StartupProbe} {
+				if byGRPC := p != nil && p.GRPC != nil; p != nil && byGRPC != (kind == "epp") {
+					t.Errorf("%s: %+v", kind, p.ProbeHandler)
+				} else if byGRPC && (p.GRPC.Port != 9003 || *p.GRPC.Service != "inference-extension") {
+					t.Errorf("a picker is asked for %s at %d", *p.GRPC.Service, p.GRPC.Port)
+				}
+			}
+		}
+	}
+	delete(got, "decode")        // as a worker
+	want := map[string][3]times{ // liveness, readiness, startup
+		"frontend": {{15, 10, 1, 3}, {10, 10, 3, 3}, {}},
+		"worker":   {{0, 5, 4, 1}, {0, 10, 4, 3}, {0, 10, 5, 720}},
+		"epp":      {{5, 10, 0, 0}, {5, 10, 0, 0}, {0, 10, 0, 180}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

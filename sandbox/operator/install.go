@@ -25,6 +25,7 @@ const (
 	metricsNamespace = "monitoring"
 	gatewayNamespace = "agentgateway-system"
 
+	dynamoOperator  = "dynamo-operator-controller-manager"
 	gpuExporterName = "nvidia-dcgm-exporter"
 	policyName      = "cluster-policy"
 	gatewayName     = "inference-gateway"
@@ -96,7 +97,7 @@ func (s *standIn) object() fields {
 }
 
 // standIns are the objects of everything that is installed besides Kubernetes, in order.
-func (o *Options) standIns(pinned pins) []fields {
+func (o *Options) standIns(pinned pins, hook *webhook) []fields {
 	withGPU := fields{"nvidia.com/gpu.present": "true"}
 	some := []standIn{
 		{gpuNamespace, "gpu-operator", "gpu-operator", "gpu-operator", pinned["gpu-operator"], "nvcr.io/nvidia/gpu-operator", 8081, "/healthz", nil},
@@ -105,7 +106,7 @@ func (o *Options) standIns(pinned pins) []fields {
 		{metricsNamespace, "node-exporter", "prometheus-node-exporter", "kube-prometheus-stack", pinned["kube-prometheus-stack"], "quay.io/prometheus/node-exporter", 9100, "/health", fields{}},
 	}
 	if len(o.GraphAPIs) > 0 {
-		some = append(some, standIn{dynamoNamespace, "dynamo-operator-controller-manager", "dynamo-operator", "dynamo-operator", pinned["dynamo-platform"], "nvcr.io/nvidia/ai-dynamo/kubernetes-operator", 8081, "/healthz", nil})
+		some = append(some, standIn{dynamoNamespace, dynamoOperator, "dynamo-operator", "dynamo-operator", pinned["dynamo-platform"], "nvcr.io/nvidia/ai-dynamo/kubernetes-operator", 8081, "/healthz", nil})
 	}
 	if o.KAI {
 		some = append(some, standIn{kaiNamespace, "kai-operator", "kai-operator", "kai-scheduler", pinned["kai-scheduler"], "ghcr.io/kai-scheduler/kai-scheduler/operator", 8081, "/healthz", nil},
@@ -121,8 +122,13 @@ func (o *Options) standIns(pinned pins) []fields {
 			made[s.namespace] = true
 			all = append(all, fields{"apiVersion": "v1", "kind": "Namespace", "metadata": fields{"name": s.namespace}})
 		}
-		all = append(all, some[i].object())
+		one := some[i].object()
+		if some[i].name == dynamoOperator {
+			hook.mount(one)
+		}
+		all = append(all, one)
 	}
+	all = append(all, hook.objects()...)
 	all = append(all, fields{"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": fields{"name": policyName}, "spec": fields{}})
 	if o.KAI {
 		all = append(all, queueObject("default-parent-queue", ""), queueObject("default-queue", "default-parent-queue"))

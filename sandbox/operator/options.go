@@ -1,14 +1,19 @@
 package operator
 
-import "k8s.io/client-go/rest"
+import (
+	"k8s.io/client-go/rest"
+
+	"aicr/sandbox/pki"
+)
 
 // Options are how it is started.
 type Options struct {
-	REST      *rest.Config // an administrator's
-	GraphAPIs []string     // versions of DynamoGraphDeployment that are served: v1beta1, v1alpha1; none: Dynamo is not installed
-	Real      bool         // graphs are run by the real Dynamo of Venv, not simulated
-	KAI       bool         // KAI's queues are served, and a graph wants one; Grove makes the pods of graphs
-	Gateway   bool         // the Gateway API and its inference extension are served
+	REST      *rest.Config   // an administrator's
+	Authority *pki.Authority // signs the certificate of Dynamo's webhook
+	GraphAPIs []string       // versions of DynamoGraphDeployment that are served: v1beta1, v1alpha1; none: Dynamo is not installed
+	Real      bool           // graphs are run by the real Dynamo of Venv, not simulated
+	KAI       bool           // KAI's queues are served, and a graph wants one; Grove makes the pods of graphs
+	Gateway   bool           // the Gateway API and its inference extension are served
 
 	GPUs map[string][]string // UUIDs of the GPUs of each node, by number
 

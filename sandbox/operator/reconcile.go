@@ -35,7 +35,7 @@ func (op *operator) lookAtAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	wrong := []error{op.lookAtPolicy(ctx)}
-	if op.graphs != nil {
+	if op.graphs != nil && op.alive() {
 		all, err := op.graphs.List(labels.Everything())
 		wrong = append(wrong, err)
 		there := map[string]bool{}
@@ -59,13 +59,17 @@ func (op *operator) lookAtAll(ctx context.Context) error {
 	return errors.Join(wrong...)
 }
 
+// alive says that Dynamo's operator runs, as its Deployment says. Without it nothing becomes of
+// a graph.
+func (op *operator) alive() bool {
+	d, err := op.deployments.Deployments(dynamoNamespace).Get(dynamoOperator)
+	return err == nil && d.Status.ReadyReplicas > 0
+}
+
 func (op *operator) lookAtGraph(ctx context.Context, u *unstructured.Unstructured) error {
 	g, unreadable := readGraph(u)
 	g.grove = op.KAI // which schedules what Grove makes, and nothing else of a graph
 	client := op.api.Resource(graphs(g.version)).Namespace(g.namespace)
-	if !slices.Contains(op.GraphAPIs, g.version) {
-		return fmt.Errorf("it was written as %s, which is not served any more", g.version)
-	}
 	switch {
 	case g.deleting && !g.finalized:
 		return nil

@@ -81,14 +81,18 @@ func Start(ctx context.Context, o Options) error {
 	}
 	within, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
-	all, err := o.definitions()
+	hook, err := o.certify()
+	if err != nil {
+		return err
+	}
+	all, err := o.definitions(hook)
 	if err != nil {
 		return err
 	}
 	if err := define(within, api, all); err != nil {
 		return fmt.Errorf("custom resources: %w", err)
 	}
-	if err := install(within, api, o.standIns(pinned)); err != nil {
+	if err := install(within, api, o.standIns(pinned, hook)); err != nil {
 		return fmt.Errorf("stand-ins: %w", err)
 	}
 	op := &operator{Options: o, origin: pinned["dynamo-platform"], api: api, wake: make(chan struct{}, 1), applied: map[string]int64{}, parts: map[string]map[string]part{},
@@ -142,7 +146,7 @@ func notReady(deployments []*appsv1.Deployment, daemons []*appsv1.DaemonSet) (na
 }
 
 // definitions are the custom resources that the options ask for.
-func (o *Options) definitions() ([]*apiextensions.CustomResourceDefinition, error) {
+func (o *Options) definitions(hook *webhook) ([]*apiextensions.CustomResourceDefinition, error) {
 	files := []string{"clusterpolicies"}
 	if o.KAI {
 		files = append(files, "queues", "grove")
@@ -166,6 +170,12 @@ func (o *Options) definitions() ([]*apiextensions.CustomResourceDefinition, erro
 		some, err := readDefinitions("dynamocomponentdeployments")
 		if err != nil {
 			return nil, err
+		}
+		if hook != nil {
+			d.Spec.Conversion = hook.conversion()
+			for _, one := range some {
+				one.Spec.Conversion = hook.conversion()
+			}
 		}
 		all = append(append(all, d), some...)
 	}
@@ -191,7 +201,7 @@ func (op *operator) watch(ctx, within context.Context, typed kubernetes.Interfac
 		return i.Lister()
 	}
 	if len(op.GraphAPIs) > 0 {
-		op.graphs = dynamically(graphs(op.GraphAPIs[0]))
+		op.graphs = dynamically(graphs(stored(op.GraphAPIs))) // which are read without their webhook
 	}
 	if op.KAI {
 		op.queues = dynamically(queues)

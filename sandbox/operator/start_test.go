@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	applisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"aicr/sandbox/pki"
 )
 
 func TestWhatIsInstalledIsReadyWhenAllItsPodsAre(t *testing.T) {
@@ -102,6 +104,30 @@ func TestAServerThatIsNotReadyYetIsNotTheGraphsFault(t *testing.T) {
 	} {
 		if got := away(c.err); got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func authority(t *testing.T) *pki.Authority {
+	t.Helper()
+	a, err := pki.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Without its operator nothing becomes of a graph.
+func TestAGraphIsLookedAtWhileTheOperatorRuns(t *testing.T) {
+	for name, ready := range map[string]int32{"it runs": 1, "none is ready": 0} {
+		deployments := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+		if err := deployments.Add(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "dynamo-system", Name: "dynamo-operator-controller-manager"},
+			Status: appsv1.DeploymentStatus{ReadyReplicas: ready}}); err != nil {
+			t.Fatal(err)
+		}
+		op := &operator{deployments: applisters.NewDeploymentLister(deployments)}
+		if got := op.alive(); got != (ready > 0) {
+			t.Errorf("%s: alive %v", name, got)
 		}
 	}
 }

@@ -44,6 +44,7 @@ func (op *operator) tell(ctx context.Context) error {
 	page("/backends", func(_ *corev1.Pod, r *http.Request) (any, error) {
 		return op.backends(r.FormValue("host"), r.FormValue("path"), r.Header)
 	})
+	m.HandleFunc("POST "+programs.ConvertPath, convertReview)
 	s := &http.Server{Handler: m, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = s.Serve(l) }()
 	context.AfterFunc(ctx, func() { _ = s.Close() })

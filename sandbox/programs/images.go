@@ -6,7 +6,7 @@ func Images() map[string]string {
 	return map[string]string{
 		"nvcr.io/nvidia/ai-dynamo/vllm-runtime":        "runtime",
 		"nvcr.io/nvidia/ai-dynamo/dynamo-frontend":     "epp",
-		"nvcr.io/nvidia/ai-dynamo/kubernetes-operator": "controller",
+		"nvcr.io/nvidia/ai-dynamo/kubernetes-operator": "dynamo-operator",
 		"nvcr.io/nvidia/gpu-operator":                  "controller",
 		"nvcr.io/nvidia/k8s/dcgm-exporter":             "dcgm-exporter",
 		"registry.k8s.io/dra-driver-nvidia/driver":     "controller",

@@ -34,6 +34,7 @@ func all() []program {
 		{"dcgm-exporter", "the GPU metrics of a node", gpuExporter},
 		{"node-exporter", "the pressure metrics of a node", nodeExporter},
 		{"aiperf", "AIPerf itself, with a tokenizer that it need not fetch", aiperf},
+		{"dynamo-operator", "Dynamo's operator: a controller, and the webhook that converts what it defines", dynamoOperator},
 		{"controller", "a controller that is there, ready, and does nothing", controller},
 	}
 }

@@ -40,7 +40,7 @@ func TestAHealthyFleetPasses(t *testing.T) {
 	if len(page) != 4 || !strings.Contains(page[0], "\nbin/aicr-sandbox up ") {
 		t.Fatalf("the page is no longer one that brings a cluster up, validates it, breaks it, and shows the answer: %q", page)
 	}
-	c := startCluster(t, "aicr: PROGRAM\n") // what `up` brings up where nothing is said
+	c := startCluster(t, "aicr: PROGRAM\n") // what `up` brings up where nothing is said, but for the times of probes
 	before := c.asItIs(t)
 	dir := checkout(t)
 	at := func(name string) string { return filepath.Join(dir, name) }

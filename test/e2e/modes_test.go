@@ -151,7 +151,7 @@ venv: "VENV"
 
 // TestAnOlderAPIAndTheRealDynamo deploys in the older version of the graph's API, as that
 // is all there is; and what serves is Dynamo itself with its mocker, where there is a
-// Python for it.
+// Python for it. Its pods are probed at the times of Dynamo, as those of no other test.
 func TestAnOlderAPIAndTheRealDynamo(t *testing.T) {
 	t.Parallel()
 	config := `
@@ -159,6 +159,7 @@ nodes:
   - {name: gpu-0, gpus: 2}
   - {name: cpu-0, gpus: 0, cpu: "16"}
 dynamo: {api: [v1alpha1], runtime: real}
+probes: real
 aicr: PROGRAM
 venv: "VENV"
 `
@@ -168,16 +169,38 @@ venv: "VENV"
 	}
 	c := startCluster(t, config)
 	before := c.asItIs(t)
-	watched := c.watchMade(t)
+	watched, pods := c.watchMade(t), c.watchPods(t)
 	o := c.validateIn(t, filepath.Join(t.TempDir(), "run"), append([]string{"--recipe", recipe, "--prompt-output-tokens-mean", "32"}, short...)...)
 	made := watched()
 	c.settled(t, before)
 	o.passed(t)
+	probedInTime(t, pods())
 	made.has(t, "dynamographdeployments", 1)
 	for _, e := range o.events(t) {
 		if e.Kind == spec.EventAnswer && e.Worker != "" && !strings.HasPrefix(e.Worker, "aicr-inference-perf-") {
 			t.Errorf("worker %q goes by no pod's name", e.Worker)
 		}
+	}
+}
+
+// probedInTime wants the pods of a graph to have got ready no sooner than the probes of Dynamo
+// tell: a frontend is first asked after 10 s, and a worker, which is not up when it is first
+// asked, 10 s later. Where probes are quick both are ready as soon as they serve.
+func probedInTime(t *testing.T, pods []podTime) {
+	found := 0
+	for _, p := range pods {
+		if !strings.HasPrefix(p.namespace, "aicr-inference-perf-") || p.job != "" || p.ready.IsZero() {
+			continue
+		}
+		found++
+		took := p.ready.Sub(p.made)
+		t.Logf("%s was ready after %.1f s", p.name, took.Seconds())
+		if took < 10*time.Second {
+			t.Errorf("%s was ready after %s, before it was to be asked", p.name, took)
+		}
+	}
+	if found != 3 {
+		t.Errorf("%d pods of the graph got ready, want a frontend and two workers", found)
 	}
 }
 

@@ -36,7 +36,7 @@ func startCluster(ctx context.Context, p parts) (stop func(), err error) {
 	stopNodes, err := kubelet.Start(ctx, kubelet.Options{
 		Client: p.client, Authority: p.authority, Nodes: p.config.Nodes, Dir: p.folder,
 		Shim: pod, Images: kubelet.Images(kubelet.Programs{AICR: p.config.AICR, Pod: pod, Venv: p.config.Venv}),
-		Default: p.config.DefaultStorageClass, Logf: p.log,
+		Default: p.config.DefaultStorageClass, Quick: p.config.Probes == config.ProbesQuick, Logf: p.log,
 	})
 	if err != nil {
 		return stop, fmt.Errorf("nodes: %w", err)
@@ -53,7 +53,7 @@ func startCluster(ctx context.Context, p parts) (stop func(), err error) {
 	}
 	p.progress("installing the operators")
 	err = operator.Start(installed, operator.Options{
-		REST: p.client, GraphAPIs: p.config.Dynamo.API, Real: p.config.Dynamo.Runtime == config.RuntimeReal,
+		REST: p.client, Authority: p.authority, GraphAPIs: p.config.Dynamo.API, Real: p.config.Dynamo.Runtime == config.RuntimeReal,
 		KAI: p.config.KAI, Gateway: p.config.Gateway, GPUs: gpus,
 		AICR: p.config.AICR, Venv: p.config.Venv, Dir: p.folder, Logf: p.log,
 	})
