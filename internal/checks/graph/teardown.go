@@ -164,6 +164,9 @@ func (r *remover) stays(res kube.Resource, namespace, name, why string, o kube.O
 		res.Version = cmp.Or(r.dead.Stored, res.Version)
 		why += fmt.Sprintf("; Dynamo's operator does not answer (its webhook %s): start it, or install it again, "+
 			"and 'aicr clean --run %s' removes the graph", r.dead.Name, r.run)
+		if r.shared { // no namespace takes them with it
+			why += "; its pods run until then, and hold their GPUs"
+		}
 	}
 	l := Left{Kind: kindOf(res), Namespace: namespace, Name: name, Run: r.run, Why: why, Command: kubectl("delete", res, namespace, name)}
 	if r.noted == nil {

@@ -107,6 +107,19 @@ func TestWhatIsLeftIsTold(t *testing.T) {
 // stays then, and it is said what that waits for, and how kubectl gets at the graph.
 func TestAGraphGoesWithoutItsOperator(t *testing.T) {
 	n := NamesOf(memoryRun)
+	t.Run("in a namespace that others use", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m, s := newMemory(), memorySettings()
+			s.Namespaced = true
+			whole(m, s)
+			m.holding(resGraphs("v1beta1"), graphManifest(s))
+			m.noHook = true
+			left := Teardown(t.Context(), m, s, Told{})
+			if len(left) == 0 || !strings.HasSuffix(left[0].Why, "; its pods run until then, and hold their GPUs") {
+				t.Errorf("left %v", left)
+			}
+		})
+	})
 	for name, held := range map[string]bool{"its finalizer is done": false, "it has a finalizer": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
