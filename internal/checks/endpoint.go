@@ -23,6 +23,8 @@ type EndpointOptions struct {
 	Target load.TargetOptions
 	Model  string // "": the only one that the server has
 
+	NoReuse bool // a connection for every request
+
 	Sources []observe.Source // the pages that are observed beside the load
 	Period  time.Duration    // each is asked about once in it; 0: a second
 

@@ -62,6 +62,7 @@ func (e *Endpoint) plan(number int, point spec.OperatingPoint, work *workload.Wo
 		Target: e.target, Work: work, Sentinel: point.SentinelRate, Seed: e.o.Seed + uint64(number),
 		Main:    load.Schedule{Users: point.Concurrency, Ramp: seconds(point.RampS), Count: int64(point.Requests)},
 		Timeout: seconds(point.RequestTimeout), Grace: e.o.Grace, Host: e.o.Host,
+		NoReuse: e.o.NoReuse || e.probe.Closes,
 	}
 	if point.Requests == 0 {
 		p.Main.Duration = seconds(point.DurationS)

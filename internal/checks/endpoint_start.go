@@ -365,7 +365,7 @@ func (w *warmup) send(ctx context.Context, target *load.Target, probe *load.Prob
 	}
 	left := max(time.Second, time.Until(w.until))
 	plan := &load.Plan{Target: target, Work: work, Seed: s.Seed, Main: load.Schedule{Users: users, Count: count, Duration: left},
-		Timeout: left, Grace: time.Second}
+		Timeout: left, Grace: time.Second, NoReuse: e.o.NoReuse || probe.Closes}
 	go func() {
 		res, err := drive(ctx, plan, nil)
 		if err != nil {
@@ -451,6 +451,9 @@ func (w *warmup) examine(ctx context.Context) error {
 	}
 	for _, r := range e.probe.Refused {
 		e.note("the server refuses %s, so it is left out: %s", r.Field, r.Message)
+	}
+	if e.probe.Closes {
+		e.note("the server closes each connection after its answer and does not say so: each request has a new one")
 	}
 	if e.probe.Nagle == load.NagleOn {
 		e.note("the server leaves Nagle's algorithm on: clients that do not acknowledge at once see its first token some 40 ms late")

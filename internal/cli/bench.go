@@ -76,7 +76,7 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	if probe.Workers {
 		addresses = load.AddressesOf(target.Instances(ctx))
 	}
-	res, err := a.runLoad(ctx, job, target, work)
+	res, err := a.runLoad(ctx, job, target, work, probe.Closes)
 	if err != nil {
 		return err
 	}
@@ -234,12 +234,13 @@ func tick(over <-chan struct{}, f func()) {
 	}
 }
 
-func (a *app) runLoad(ctx context.Context, j *benchJob, target *load.Target, work *workload.Workload) (*load.Result, error) {
+// runLoad carries out the load; closes: the server does not keep its connections.
+func (a *app) runLoad(ctx context.Context, j *benchJob, target *load.Target, work *workload.Workload, closes bool) (*load.Result, error) {
 	o := j.options
 	plan := &load.Plan{
 		Target: target, Work: work, Warmup: j.warmup, Main: j.main, Sentinel: o.sentinel,
 		Timeout: time.Duration(o.timeout), Grace: time.Duration(o.grace), Seed: j.spec.Seed,
-		KeepTokens: o.keep == "tokens", NoReuse: o.reuse == "never", Senders: o.workers, Host: hostFiles(),
+		KeepTokens: o.keep == "tokens", NoReuse: o.reuse == neverReuse || closes, Senders: o.workers, Host: hostFiles(),
 	}
 	switch o.wire {
 	case "loop":

@@ -86,6 +86,14 @@ type benchOptions struct {
 	changed func(flag string) bool
 }
 
+// neverReuse is the --connection-reuse-strategy that takes a connection for each request.
+const neverReuse = "never"
+
+// defineReuse offers the strategy, to every command that loads an endpoint.
+func (o *benchOptions) defineReuse(f *pflag.FlagSet) {
+	f.Var(newChoice(&o.reuse, "pooled", neverReuse), "connection-reuse-strategy", "keep connections open, or open one for each request, which is done in any case where the server keeps none")
+}
+
 func (o *benchOptions) define(cmd *cobra.Command) {
 	o.changed = func(flag string) bool { return cmd.Flags().Changed(flag) }
 	section(cmd, "Target", func(f *pflag.FlagSet) {
@@ -102,7 +110,7 @@ func (o *benchOptions) define(cmd *cobra.Command) {
 		f.StringVar(&o.proxy, "proxy", "", "`URL` of an HTTP proxy; the proxy variables of the environment are not read")
 		secret(f, "proxy")
 		f.Var(newChoice(&o.http, "auto", "1.1", "2"), "http-version", "version of HTTP; auto is 1.1 unless the server insists on 2")
-		f.Var(newChoice(&o.reuse, "pooled", "never"), "connection-reuse-strategy", "keep connections open, or open one for each request")
+		o.defineReuse(f)
 		o.timeout = seconds(10 * time.Minute)
 		f.Var(&o.timeout, "request-timeout-seconds", "give up a request after this `TIME`")
 		alias(f, "request-timeout-seconds", "request-timeout")

@@ -85,11 +85,11 @@ func (r *benchReport) document() *spec.Bench {
 		Start: clock(r.res.Main.Start), End: clock(r.res.Main.End),
 		Target: spec.BenchTarget{URL: redact.URL(r.target.String()), Model: r.probe.Model, Wire: r.res.Wire,
 			ResolveMS: millis(r.target.Resolve), FirstAnswerMS: millis(r.probe.FirstAnswer),
-			ProbeRequests: r.probe.Requests, NamesWorkers: r.probe.Workers, Nagle: r.probe.Nagle.String()},
+			ProbeRequests: r.probe.Requests, NamesWorkers: r.probe.Workers, Nagle: r.probe.Nagle.String(), Closes: r.probe.Closes},
 		Workload: r.workload(sum),
 		Schedule: spec.BenchSchedule{Concurrency: r.job.main.Users, RampS: r.job.main.Ramp.Seconds(), Rate: r.job.main.Rate,
 			Count: r.job.main.Count, DurationS: r.job.main.Duration.Seconds(), WarmupCount: r.job.warmup.Count,
-			SentinelRate: o.sentinel, NewConnection: o.reuse == "never"},
+			SentinelRate: o.sentinel, NewConnection: o.reuse == neverReuse || r.probe.Closes},
 		Requests: r.requests(sum),
 		Figures:  slices.Concat(r.throughputs(), figures(sum), r.fromIntended()),
 		Phases:   r.phases(),
@@ -231,6 +231,11 @@ func (r *benchReport) requests(sum *metric.Summary) spec.BenchRequests {
 		q.SentinelSent++
 		if !rec.OK() {
 			q.SentinelFailed++
+		}
+	}
+	for _, rec := range metric.Select(r.res.Log, r.options()) {
+		if rec.Has(load.Resent) {
+			q.Resent++
 		}
 	}
 	type key struct {
@@ -485,6 +490,12 @@ func (r *benchReport) notes(d *spec.Bench, sum *metric.Summary) []string {
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	for _, f := range r.probe.Refused {
 		add("the server refuses %s, so it was left out: %s", f.Field, f.Message)
+	}
+	if r.probe.Closes {
+		add("the server closes each connection after its answer and does not say so: each request had a new one")
+	}
+	if n := d.Requests.Resent; n > 0 {
+		add("%s", judge.ResentNote(n))
 	}
 	if r.probe.Nagle == load.NagleOn {
 		add("the server leaves Nagle's algorithm on: clients that do not acknowledge at once see its first token some 40 ms late on a connection in use; this one does")

@@ -122,6 +122,44 @@ func TestValidateFailsAServerThatClosesEachConnection(t *testing.T) {
 	})
 }
 
+// A server that closes connections which it said it would keep is healthy. What was sent
+// twice is told; one that keeps none is found by the probe, and nothing is sent twice.
+func TestAServerThatClosesKeptConnectionsIsHealthy(t *testing.T) {
+	const again = "sent again: the server closed kept connections"
+	for name, tt := range map[string]struct {
+		after int
+		flags []string
+		again bool
+	}{
+		"after each answer":            {1, nil, false},
+		"after seven":                  {7, nil, true},
+		"after seven, and none reused": {7, []string{"--connection-reuse-strategy", "never"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := truth.Script{TTFT: 200 * time.Millisecond, ITL: 5 * time.Millisecond, Workers: 1, Close: truth.Close{After: tt.after}}
+			inVirtualTime(t, func(t *testing.T, network Network) {
+				v, _ := judgedOf(t, network, s, tt.flags...)
+				if v.Verdict == spec.Fail || v.Verdict == spec.Invalid || len(v.Findings) > 0 {
+					t.Errorf("%s: %s\n%+v", v.Verdict, v.Reason, v.Findings)
+				}
+				if told := strings.Contains(strings.Join(v.Notes, "\n"), again); told != tt.again {
+					t.Errorf("%q", v.Notes)
+				}
+			})
+			inVirtualTime(t, func(t *testing.T, network Network) {
+				url, _ := network.serveScript(t, s)
+				run := startProgram(t, network, append([]string{"bench", "--url", url, "-c", "8", "--request-count", "64", "--artifact-dir", t.TempDir()}, tt.flags...)...)
+				code := <-run.code
+				out := strings.Join(strings.Fields(run.stdout.String()), " ")
+				if code != 0 || !strings.Contains(out, "PASS all 64 requests served") || strings.Contains(out, again) != tt.again ||
+					strings.Contains(out, "closes each connection after its answer") != (tt.after == 1) {
+					t.Errorf("exit code %d:\n%s%s", code, &run.stdout, &run.stderr)
+				}
+			})
+		})
+	}
+}
+
 // A server that serves no request is not asked thousands of times: what a bench records
 // of five seconds is a few lines a user.
 func TestBenchRecordsLittleOfAServerThatIsGone(t *testing.T) {

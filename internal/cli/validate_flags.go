@@ -67,6 +67,7 @@ func (o *validateOptions) defineAccess(f *pflag.FlagSet) {
 	f.BoolVar(&o.access.insecure, "insecure-skip-tls-verify", false, "do not check the servers' certificates")
 	f.StringVar(&o.access.proxy, "proxy", "", "`URL` of an HTTP proxy; the proxy variables of the environment are not read")
 	secret(f, "proxy")
+	o.access.defineReuse(f)
 	o.point.timeout = seconds(5 * time.Minute)
 	f.Var(&o.point.timeout, "request-timeout-seconds", "give up a request after this `TIME`")
 	alias(f, "request-timeout-seconds", "request-timeout")
@@ -153,7 +154,7 @@ func completes(cmd *cobra.Command, flag string, words ...string) {
 }
 
 // onlyURL are the flags that mean nothing of a simulated fleet.
-var onlyURL = []string{"model", "workers", "api-key-file", "header", "ca-cert", "insecure-skip-tls-verify", "proxy",
+var onlyURL = []string{"model", "workers", "api-key-file", "header", "ca-cert", "insecure-skip-tls-verify", "proxy", "connection-reuse-strategy",
 	"worker-metrics", "frontend-metrics", "gpu-metrics", "node-metrics", "gpu", "metrics-token-file"}
 
 // check finds everything that is wrong with the options at once, before anything

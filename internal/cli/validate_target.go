@@ -26,7 +26,7 @@ func (j *validateJob) reach(ctx context.Context, view *runView) (*reached, error
 		return &reached{Target: fleet, begun: simulatedEpoch(), close: func() {},
 			end: func() time.Time { return simulatedEpoch().Add(fleet.Now()) }}, nil
 	}
-	o := checks.EndpointOptions{Target: j.options.target, Model: j.options.model, Workers: j.plan.Point.Workers, Point: j.plan.Point, Seed: j.plan.Seed,
+	o := checks.EndpointOptions{Target: j.options.target, NoReuse: j.options.access.reuse == neverReuse, Model: j.options.model, Workers: j.plan.Point.Workers, Point: j.plan.Point, Seed: j.plan.Seed,
 		AnswerWithin: time.Duration(j.plan.Thresholds.AnswerWithinS * float64(time.Second)), Host: hostFiles(), Mask: j.app.secrets.known(), Progress: view.Progress,
 		Note: func(text string) { j.app.say("%s", text) }}
 	var end func()

@@ -690,8 +690,31 @@ func (ev *Evidence) notes() []string {
 	if unsteady > 0 {
 		all = append(all, fmt.Sprintf("no steady state within the first %s of %s", percent(ev.th.WarmupCut), counted(float64(unsteady), "episode")))
 	}
+	if n := ev.resent(); n > 0 {
+		all = append(all, ResentNote(n))
+	}
 	if ev.plan.Reference == nil && len(ev.episodes) > 0 {
 		all = append(all, "capability was judged without a reference for this hardware: aicr knee --write FILE measures one")
 	}
 	return all
+}
+
+// resent is how many requests of the episodes were sent twice.
+func (ev *Evidence) resent() (n int) {
+	for _, d := range ev.episodes {
+		n += d.requests.Resent
+	}
+	if ev.half != nil {
+		n += ev.half.requests.Resent
+	}
+	return n
+}
+
+// ResentNote says of so many requests that they were sent twice.
+func ResentNote(n int) string {
+	verb := "was"
+	if n != 1 {
+		verb = "were"
+	}
+	return fmt.Sprintf("%s %s sent again: the server closed kept connections", counted(float64(n), "request"), verb)
 }

@@ -66,6 +66,9 @@ func classic(ev *Evidence) *spec.Verdict {
 	if sent := d.whole.served + d.whole.failed; float64(d.whole.failed) > ev.th.ErrorShare*float64(sent) {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d of %d requests failed, which the published gate does not look at", d.whole.failed, sent))
 	}
+	if n := ev.resent(); n > 0 {
+		v.Notes = append(v.Notes, ResentNote(n))
+	}
 	if d.client.StampLag.N == 0 && d.client.SendLateness.N == 0 {
 		v.Notes = append(v.Notes, "the load is known by its summary alone: whether its client was the limit is not known")
 	}

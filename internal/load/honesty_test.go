@@ -209,7 +209,7 @@ func TestFailuresBeforeTheFirstToken(t *testing.T) {
 			t.Run(string(kind)+"/"+wireNames[wire], func(t *testing.T) {
 				srv := serve(t, truth.Script{Faults: []truth.Fault{{Kind: kind, Share: 0.5, After: -1}}})
 				p := planFor(t, srv.URL(), 50, 100, 4)
-				p.Wire = wire
+				p.Wire, p.NoReuse = wire, true // on a kept connection it would be sent again
 				res := mustRun(t, p)
 				if diff := cmp.Diff(map[load.Class]int{load.OK: 50, want: 50}, countClasses(res.Log)); diff != "" {
 					t.Errorf("%v\n%s", res.Log.Details, diff)

@@ -469,7 +469,7 @@ func TestBackingOffEndsWithAnAnswer(t *testing.T) {
 				})
 			})
 			p := planTo(t, newTarget(t, load.TargetOptions{URL: url}), load.Schedule{Users: 1, Count: 12}, 2)
-			p.Wire = wire
+			p.Wire, p.NoReuse = wire, true // on a kept connection it would be sent again
 			res := mustRun(t, p)
 			if diff := cmp.Diff(map[load.Class]int{load.OK: 6, load.Reset: 6}, countClasses(res.Log)); diff != "" {
 				t.Errorf("%v\n%s", res.Log.Details, diff)

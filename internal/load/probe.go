@@ -29,6 +29,7 @@ type Probe struct {
 	Usage       bool // it counts tokens in streams
 	Workers     bool // it names the worker that served
 	Nagle       Nagle
+	Closes      bool          // it closes each connection after the answer, without having said so
 	Asked, Got  int           // output tokens of the last probe
 	FirstAnswer time.Duration // what the very first token took: cold, perhaps
 	Requests    int
@@ -142,6 +143,8 @@ type examiner struct {
 	line    line
 	close   func()
 	asked   int64
+
+	kept, ended int // connections that could carry another request, and that could not
 }
 
 func (x *examiner) hangUp() {
@@ -176,7 +179,9 @@ func (x *examiner) send(ctx context.Context, body []byte, asked int) (Record, er
 	x.asked++
 	was := x.target.quickAck
 	x.target.quickAck = bool(x.habit)
-	if l, ok := x.line.(*connLine); ok && l.conn != nil {
+	l, ok := x.line.(*connLine)
+	used := ok && l.conn != nil
+	if used {
 		l.conn.acknowledge(x.habit)
 	}
 	err := endedBy(limited, x.line.exchange(limited, body, &str))
@@ -185,6 +190,14 @@ func (x *examiner) send(ctx context.Context, body []byte, asked int) (Record, er
 	if ctx.Err() != nil {
 		return rec, ctx.Err()
 	}
+	switch {
+	case !used:
+	case rec.Has(Reused) && !rec.Has(Resent):
+		x.kept++
+	default:
+		x.ended++
+	}
+	x.probe.Closes = x.kept == 0 && x.ended >= 2
 	if rec.Class == OK {
 		return rec, nil
 	}
@@ -389,7 +402,7 @@ func (x *examiner) findNagle(probe func(ackHabit) (Record, error)) error {
 // first token behind the head, and those between tokens. One that is long even
 // when acknowledged at once says nothing.
 func nagleBetween(later, once *Record) Nagle {
-	if !later.Has(Reused) || !once.Has(Reused) {
+	if !later.Has(Reused) || !once.Has(Reused) || later.Has(Resent) || once.Has(Resent) {
 		return NagleUnknown
 	}
 	found := NagleUnknown

@@ -114,10 +114,11 @@ const (
 	HasUsage  Flags = 1 << iota // the server counted the tokens of the whole answer
 	HasCached                   // usage told cached prompt tokens
 	HasWorker                   // the server named the worker
-	Reused                      // the connection had carried a request before
+	Reused                      // the connection had carried a request before: the first one, of a request sent again
 	Done                        // [DONE] was seen
 	Cancelled                   // ended by us: interrupt, or the grace period ran out
 	Exhausted                   // not sent for want of ports or file descriptors: the client's fault
+	Resent                      // sent once more on a new connection; Sent is of the first time (resend.go)
 )
 
 // Class says how a request ended. Failures are data: each has one class.

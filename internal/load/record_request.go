@@ -14,7 +14,7 @@ func (r *Record) Request(zero int64, detail string) spec.Request {
 	q := spec.Request{Seq: r.Seq, Lane: r.Lane.String(), Phase: r.Phase.String(),
 		Intended: at(r.Intended), Sent: at(r.Sent), First: at(r.FirstContent), Last: at(r.LastContent), End: at(r.End),
 		Gap: r.MaxGap, GapEnd: at(r.MaxGapAt), Tokens: int(r.Tokens()), Class: r.Class.String(), Status: int(r.Status),
-		Finish: r.Finish.String(), Detail: detail}
+		Finish: r.Finish.String(), Detail: detail, Resent: r.Has(Resent)}
 	if r.Chunks > 0 {
 		events, text := int(r.Chunks), int(r.TextBytes)
 		q.Events, q.TextBytes = &events, &text

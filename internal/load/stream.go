@@ -264,7 +264,10 @@ var (
 )
 
 // resetError says that the connection failed after it had been opened.
-type resetError struct{ cause error }
+type resetError struct {
+	cause    error
+	answered bool // bytes of an answer lie unread behind it
+}
 
 func (e *resetError) Error() string { return e.cause.Error() }
 func (e *resetError) Unwrap() error { return e.cause }
@@ -357,6 +360,9 @@ func (s *stream) close(at int64, cause error) (message string) {
 		r.Class, message = Truncated, cause.Error()
 	case cause != nil:
 		r.Class, message = Reset, cause.Error()
+		if r.Has(Reused) && !r.Has(Resent) && r.FirstByte == 0 {
+			message += "; it had carried a request before: --connection-reuse-strategy never opens one for each request"
+		}
 	case r.Chunks == 0 && (r.Finish != Unfinished || r.Events == 0 || r.Has(Done)):
 		r.Class, message = NoTokens, "a whole answer without any content"
 	case r.Finish == Unfinished:

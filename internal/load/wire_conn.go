@@ -348,9 +348,8 @@ func (l *connLine) hangUp() {
 	}
 }
 
-func (l *connLine) exchange(ctx context.Context, body []byte, str *stream) (err error) {
-	run := l.wire.run
-	rec := str.rec
+func (l *connLine) exchange(ctx context.Context, body []byte, str *stream) error {
+	run, rec := l.wire.run, str.rec
 	if l.conn != nil {
 		state, surplus := l.conn.idle(l.buf)
 		if state == idleSurplus {
@@ -361,14 +360,29 @@ func (l *connLine) exchange(ctx context.Context, body []byte, str *stream) (err 
 		}
 	}
 	l.last = rec
-	if l.conn == nil {
+	l.out = run.plan.Target.request(l.out[:0], body)
+	err := l.send(ctx, str)
+	if err != nil && ctx.Err() == nil && str.unheard(err, run.clock.now()) {
+		rec.Flags |= Resent
+		err = l.send(ctx, str)
+	}
+	return err
+}
+
+// send writes the request and reads its answer. It opens a connection where there is none.
+func (l *connLine) send(ctx context.Context, str *stream) (err error) {
+	run, rec := l.wire.run, str.rec
+	resent := rec.Has(Resent)
+	if l.conn != nil {
+		rec.Flags |= Reused
+	} else {
 		if l.conn, err = run.plan.Target.open(ctx); err != nil {
 			l.conn = nil
 			return err
 		}
-		rec.Connect, rec.TLS = int64(l.conn.connect), int64(l.conn.handshake)
-	} else {
-		rec.Flags |= Reused
+		if !resent { // else it is a part of the latency
+			rec.Connect, rec.TLS = int64(l.conn.connect), int64(l.conn.handshake)
+		}
 	}
 	keep := false
 	defer func() {
@@ -383,11 +397,13 @@ func (l *connLine) exchange(ctx context.Context, body []byte, str *stream) (err 
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 
-	l.out = run.plan.Target.request(l.out[:0], body)
 	rec.BytesOut = int32(len(l.out))
-	rec.Sent = run.clock.now()
+	if !resent {
+		rec.Sent = run.clock.now()
+	}
 	if _, err := l.conn.Write(l.out); err != nil {
-		return &resetError{unwrapDial(err)}
+		state, _ := l.conn.idle(l.buf)
+		return &resetError{unwrapDial(err), state == idleSurplus}
 	}
 	for {
 		if run.plan.Target.quickAck {
@@ -411,7 +427,7 @@ func (l *connLine) exchange(ctx context.Context, body []byte, str *stream) (err 
 		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF): // TLS says the latter of a bare FIN
 			return str.answer.End()
 		default:
-			return &resetError{unwrapDial(err)}
+			return &resetError{cause: unwrapDial(err)}
 		}
 	}
 }

@@ -149,7 +149,11 @@ func (o *opening) trace(now func() int64) *httptrace.ClientTrace {
 func (o *opening) tell(rec *Record) (shook bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	rec.Sent, rec.FirstByte = o.sent, o.firstByte
+	rec.FirstByte = o.firstByte
+	if rec.Has(Resent) { // what it takes to open another connection is a part of the latency
+		return !o.tlsFrom.IsZero()
+	}
+	rec.Sent = o.sent
 	switch {
 	case o.reused:
 		rec.Flags |= Reused
@@ -157,6 +161,13 @@ func (o *opening) tell(rec *Record) (shook bool) {
 		rec.Connect, rec.TLS = int64(o.connect), int64(o.tls)
 	}
 	return !o.tlsFrom.IsZero()
+}
+
+// found reports whether there was a connection for the request.
+func (o *opening) found() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sent != 0
 }
 
 type http2Line struct {
@@ -170,28 +181,22 @@ func (*http2Line) hangUp()              {}
 func (l *http2Line) exchange(ctx context.Context, body []byte, str *stream) error {
 	run, rec := l.wire.run, str.rec
 	now := run.clock.now
-	var opening opening
-	trace := opening.trace(now)
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost,
-		run.plan.Target.Endpoint(), io.NopCloser(bytes.NewReader(body)))
-	if err != nil {
-		return err
-	}
-	req.ContentLength = int64(len(body)) // and no GetBody, so that nothing can be sent twice
-	req.Header = run.plan.Target.headers()
-	rec.BytesOut = int32(len(body))
 	transport := l.wire.transport
 	if run.plan.NoReuse {
 		transport = l.wire.newTransport()
 		defer transport.CloseIdleConnections()
 	}
-	res, err := transport.RoundTrip(req)
-	shook := opening.tell(rec)
+	rec.BytesOut = int32(len(body))
+	res, err := l.send(ctx, transport, body, rec)
+	if err != nil && ctx.Err() == nil && str.unheard(err, now()) {
+		// Another kept connection, which users share, may be about to end too.
+		transport = l.wire.newTransport()
+		defer transport.CloseIdleConnections()
+		rec.Flags |= Resent
+		res, err = l.send(ctx, transport, body, rec)
+	}
 	if err != nil {
-		if rec.Sent == 0 {
-			return &connectError{cause: unwrapDial(err), tls: shook}
-		}
-		return brokenConnection(err)
+		return err
 	}
 	defer func() { _ = res.Body.Close() }()
 	if rec.FirstByte == 0 {
@@ -225,6 +230,29 @@ func (l *http2Line) exchange(ctx context.Context, body []byte, str *stream) erro
 	}
 }
 
+// send sends the request and waits for the head of its answer.
+func (l *http2Line) send(ctx context.Context, transport *http.Transport, body []byte, rec *Record) (*http.Response, error) {
+	run := l.wire.run
+	var opening opening
+	trace := opening.trace(run.clock.now)
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost,
+		run.plan.Target.Endpoint(), io.NopCloser(bytes.NewReader(body)))
+	if err != nil {
+		return nil, err
+	}
+	req.ContentLength = int64(len(body)) // and no GetBody, so that nothing is sent twice unseen
+	req.Header = run.plan.Target.headers()
+	res, err := transport.RoundTrip(req)
+	shook := opening.tell(rec)
+	switch {
+	case err == nil:
+		return res, nil
+	case !opening.found():
+		return nil, &connectError{cause: unwrapDial(err), tls: shook}
+	}
+	return nil, brokenConnection(err)
+}
+
 // brokenConnection is why a connection of HTTP/2 failed under a request. net/http ends one
 // on which a frame comes for a stream that was never opened, which is an answer that no
 // request asked for, and tells it by these words alone.
@@ -232,8 +260,21 @@ func brokenConnection(err error) error {
 	if err = unwrapDial(err); strings.Contains(err.Error(), "connection error: PROTOCOL_ERROR") {
 		return &surplusError{err.Error()}
 	}
-	return &resetError{err}
+	if _, ok := errors.AsType[streamError](err); ok {
+		return err // the server ended this stream alone: it had the request
+	}
+	return &resetError{cause: err}
 }
+
+// streamError is net/http's error of one stream, which errors.As copies into a struct with
+// the same fields.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (streamError) Error() string { return "stream error" }
 
 func (t *Target) headers() http.Header {
 	h := http.Header{}

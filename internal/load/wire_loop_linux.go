@@ -448,10 +448,12 @@ func (l *loop) write(c *loopConn) {
 	c.state = connBusy
 	rec := c.rec
 	rec.BytesOut = int32(len(l.out))
-	rec.Sent = l.run.clock.now()
+	if !rec.Has(Resent) {
+		rec.Sent = l.run.clock.now()
+	}
 	n, err := rawWrite(c.fd, l.out)
 	if err != 0 && err != unix.EAGAIN {
-		l.fail(c, &resetError{err})
+		l.fail(c, l.refused(c, err))
 		return
 	}
 	c.rest = append(c.rest[:0], l.out[max(n, 0):]...)
@@ -459,6 +461,12 @@ func (l *loop) write(c *loopConn) {
 	if l.run.plan.Target.quickAck {
 		quickAck(c.fd)
 	}
+}
+
+// refused is the failure of a write. An answer may have come before it.
+func (l *loop) refused(c *loopConn, err error) error {
+	n, _ := l.peek(c)
+	return &resetError{err, idleStateOf(l.buf[:max(0, n)]) == idleSurplus}
 }
 
 // watch changes whether the connection's room to write is of interest.
@@ -497,7 +505,7 @@ func (l *loop) handle(e *unix.EpollEvent) {
 	if e.Events&unix.EPOLLOUT != 0 && len(c.rest) > 0 {
 		n, err := rawWrite(c.fd, c.rest)
 		if err != 0 && err != unix.EAGAIN {
-			l.fail(c, &resetError{err})
+			l.fail(c, l.refused(c, err))
 			return
 		}
 		c.rest = c.rest[max(n, 0):]
@@ -517,7 +525,9 @@ func (l *loop) opened(c *loopConn) {
 		l.fail(c, &connectError{cause: err})
 		return
 	}
-	c.rec.Connect = l.run.clock.now() - c.begun
+	if !c.rec.Has(Resent) { // else it is a part of the latency
+		c.rec.Connect = l.run.clock.now() - c.begun
+	}
 	l.write(c)
 }
 
@@ -558,15 +568,21 @@ func (l *loop) read(c *loopConn) {
 	case c.state == connIdle:
 		l.drop(c)
 	case err != 0:
-		l.end(c, at, &resetError{err})
+		l.end(c, at, &resetError{cause: err})
 	default:
 		l.end(c, at, c.answer.End())
 	}
 }
 
 // end closes the record of a request that was answered or whose connection
-// failed, and lets its user go on.
+// failed, and lets its user go on. One that the server cannot have heard is sent again.
 func (l *loop) end(c *loopConn, at int64, cause error) {
+	if cause != nil && c.unheard(cause, at) {
+		l.drop(c)
+		c.rec.Flags |= Resent
+		l.connect(c)
+		return
+	}
 	keep := cause == nil && c.broken == nil && !c.over && c.answer.Reusable() && !l.run.plan.NoReuse && len(c.rest) == 0
 	l.forget(c)
 	l.inFlight--
@@ -749,16 +765,21 @@ func rawWrite(fd int, b []byte) (int, syscall.Errno) {
 // lookAtIdle drops a connection without a request on which something has come. Epoll tells
 // of that too, but the next request may be due before the loop has looked.
 func (l *loop) lookAtIdle(c *loopConn) {
-	b := l.buf[:peeked]
-	n, _, err := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
-		unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	n, err := l.peek(c)
 	switch {
 	case err == unix.EAGAIN:
 	case err != 0:
 		l.drop(c)
 	default:
-		l.endIdle(c, b[:n])
+		l.endIdle(c, l.buf[:n])
 	}
+}
+
+// peek looks at the beginning of what has come on a connection, and leaves it there.
+func (l *loop) peek(c *loopConn) (int, syscall.Errno) {
+	n, _, err := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&l.buf[0])), peeked,
+		unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	return int(n), err
 }
 
 // endIdle drops a connection without a request on which b has come; nothing is its end.

@@ -58,7 +58,8 @@ type BenchTarget struct {
 	ProbeRequests int            `json:"probe_requests"`
 	Refused       []BenchRefusal `json:"refused_fields,omitempty"`
 	NamesWorkers  bool           `json:"names_workers"`
-	Nagle         string         `json:"nagle"` // on, off or unknown
+	Nagle         string         `json:"nagle"`                        // on, off or unknown
+	Closes        bool           `json:"closes_connections,omitempty"` // after each answer, without having said so
 }
 
 // BenchRefusal is a field of the request that the server does not take.
@@ -113,6 +114,10 @@ type BenchRequests struct {
 	Interrupted int            `json:"interrupted"`
 	Classes     map[string]int `json:"classes"`
 	Failures    []BenchFailure `json:"failures,omitempty"`
+
+	// Resent were sent once more on a new connection, since the server had closed the kept
+	// one without a byte of an answer. Their latencies count from the first time.
+	Resent int `json:"resent,omitempty"`
 
 	// Unsent were due and held back by the cap on requests in flight of an open
 	// loop until its time was up.

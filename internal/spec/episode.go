@@ -88,6 +88,7 @@ type RequestCounts struct {
 	Served      int            `json:"served"`
 	Failed      int            `json:"failed"`
 	Interrupted int            `json:"interrupted"`
+	Resent      int            `json:"resent,omitempty"` // of all of them, those that were sent twice
 	Classes     map[string]int `json:"classes"`
 }
 
@@ -132,6 +133,10 @@ type Request struct {
 	Status int    `json:"status,omitempty"`
 	Finish string `json:"finish,omitempty"`
 	Detail string `json:"detail,omitempty"`
+
+	// Resent says that the server closed the kept connection without a byte of an answer,
+	// and that the request was sent once more on a new one. Sent is of the first time.
+	Resent bool `json:"resent,omitempty"`
 }
 
 // The sources of a Sample.

@@ -59,6 +59,9 @@ func (c *RequestCounts) Add(q *Request) {
 		c.Classes = map[string]int{}
 	}
 	c.Sent++
+	if q.Resent {
+		c.Resent++
+	}
 	c.Classes[q.Class]++
 	switch {
 	case q.Served():

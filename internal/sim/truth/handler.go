@@ -6,13 +6,19 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
 // Handler plays a script behind net/http. Each request sleeps in its own
 // goroutine, so it is later than a Server and costs more; in exchange it works
 // under TLS, HTTP/2 and virtual time.
-type Handler struct{ *stage }
+type Handler struct {
+	*stage
+
+	mu      sync.Mutex
+	answers map[string]int // that a connection has carried, by its address
+}
 
 // NewHandler makes a Handler. Its epoch is now.
 func NewHandler(s Script) (*Handler, error) {
@@ -20,7 +26,7 @@ func NewHandler(s Script) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{st}, nil
+	return &Handler{stage: st}, nil
 }
 
 // maxBody bounds what one request can make the server hold.
@@ -41,6 +47,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 	if p.contentType != "" {
 		w.Header().Set("Content-Type", p.contentType)
+	}
+	last := p.stream && h.last(r)
+	if last && r.ProtoMajor == 2 {
+		w.Header().Set("Connection", "close") // net/http makes a GOAWAY of it
 	}
 	if p.stream {
 		w.Header().Set("Cache-Control", "no-cache")
@@ -68,6 +78,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case actEnd:
 			if extra := p.surplus(); extra != nil {
 				followWith(w, extra)
+			} else if last && r.ProtoMajor == 1 {
+				h.part(w)
 			}
 			return
 		case actStall:
@@ -78,6 +90,45 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			sever(w, st.act == actReset)
 			return
 		}
+	}
+}
+
+// last counts an answer of the request's connection, and reports whether the script wants
+// it to be the last.
+func (h *Handler) last(r *http.Request) bool {
+	if h.script.Close.After == 0 {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.answers == nil {
+		h.answers = map[string]int{}
+	}
+	h.answers[r.RemoteAddr]++
+	if h.answers[r.RemoteAddr] < h.script.Close.After {
+		return false
+	}
+	delete(h.answers, r.RemoteAddr)
+	return true
+}
+
+// part ends a chunked answer in good order, and then its connection as the script says.
+func (h *Handler) part(w http.ResponseWriter) {
+	conn, out, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = out.WriteString("0\r\n\r\n")
+	_ = out.Flush()
+	how := h.script.Close
+	time.Sleep(how.Delay)
+	switch half, ok := conn.(interface{ CloseWrite() error }); {
+	case how.Half && ok:
+		_ = half.CloseWrite()
+		_, _ = io.Copy(io.Discard, conn)
+	case how.Reset:
+		abort(conn)
 	}
 }
 
@@ -139,13 +190,25 @@ func sever(w http.ResponseWriter, reset bool) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	inner := conn
-	if t, ok := conn.(*tls.Conn); ok {
-		inner = t.NetConn() // a close of the tls.Conn would say goodbye first
+	if reset {
+		abort(conn)
 	}
-	if t, ok := inner.(*net.TCPConn); ok && reset {
-		// An error leaves a FIN instead of a RST; nobody is there to tell.
+	_ = socketOf(conn).Close()
+}
+
+// socketOf is what carries a connection: a close of a tls.Conn would say goodbye first.
+func socketOf(conn net.Conn) net.Conn {
+	if t, ok := conn.(*tls.Conn); ok {
+		return t.NetConn()
+	}
+	return conn
+}
+
+// abort closes a connection by RST, where it knows how. An error leaves a FIN instead.
+func abort(conn net.Conn) {
+	socket := socketOf(conn)
+	if t, ok := socket.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
 	}
-	_ = inner.Close()
+	_ = socket.Close()
 }

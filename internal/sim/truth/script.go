@@ -40,6 +40,9 @@ type Script struct {
 	// one that served is named when nvext.extra_fields asks for worker_id.
 	Workers int
 
+	// Close is what becomes of a connection behind its answers. No head says so.
+	Close Close
+
 	Refuse []string // fields of the request's body that are answered with 400
 	APIKey string   // "" lets everybody in
 
@@ -60,6 +63,16 @@ type Script struct {
 	// Spare is how many of the first requests no fault falls on: a client's
 	// probe. They are counted in the index all the same.
 	Spare int
+}
+
+// Close ends a connection behind an answer, as a server does that keeps none, or keeps
+// one for so many requests. What the client sends on it meanwhile is not answered, and is
+// no request of the ledger.
+type Close struct {
+	After int           // answers that a connection carries; 0: as many as the client likes
+	Delay time.Duration // between the last of them and the end
+	Half  bool          // the server ends its own side alone, and goes on reading
+	Reset bool          // by RST
 }
 
 // What a Script stands for when it does not say.
@@ -138,7 +151,7 @@ func (s Script) Check() error {
 	}{
 		{"TTFT", int64(s.TTFT)}, {"TTFTSpread", int64(s.TTFTSpread)}, {"ITL", int64(s.ITL)}, {"ITLSpread", int64(s.ITLSpread)},
 		{"Tokens", int64(s.Tokens)}, {"TokensPerChunk", int64(s.TokensPerChunk)}, {"ReasoningTokens", int64(s.ReasoningTokens)},
-		{"Workers", int64(s.Workers)}, {"Fragment", int64(s.Fragment)}, {"Spare", int64(s.Spare)},
+		{"Close", int64(min(s.Close.After, int(s.Close.Delay)))}, {"Workers", int64(s.Workers)}, {"Fragment", int64(s.Fragment)}, {"Spare", int64(s.Spare)},
 	} {
 		if n.value < 0 {
 			return fmt.Errorf("truth: %s is negative", n.name)

@@ -46,6 +46,8 @@ type conn struct {
 	last    bool  // close after this answer
 	pending []byte
 	after   act    // what to do when pending is gone
+	answers int    // that were whole
+	deaf    bool   // it carried the last that the script allows: what comes is dropped
 	serial  uint32 // of the play, so that a timer of an older one is known as such
 	closed  bool
 }
@@ -284,6 +286,9 @@ func (l *loop) serve(c *conn, events uint32) {
 	if age := t.Sub(kernel); !kernel.IsZero() && age > 0 && age < time.Minute {
 		c.arrival -= age
 	}
+	if c.deaf {
+		return
+	}
 	c.in = append(c.in, l.buf[:n]...)
 	if len(c.in) > maxBody {
 		l.drop(c)
@@ -358,7 +363,11 @@ func (l *loop) answer(c *conn, p *play) {
 func (l *loop) fire(limit int) {
 	for ; limit > 0 && len(l.timers) > 0 && l.timers[0].due <= l.now(); limit-- {
 		t := l.timers.pop()
-		if t.serial == t.conn.serial {
+		switch {
+		case t.serial != t.conn.serial:
+		case t.conn.deaf:
+			l.part(t.conn)
+		default:
 			l.step(t.conn)
 		}
 	}
@@ -408,16 +417,40 @@ func (l *loop) finish(c *conn, a act) {
 		return // until the client goes away
 	}
 	c.play = nil
-	switch {
+	c.answers++
+	switch most, delay := l.stage.script.Close.After, l.stage.script.Close.Delay; {
 	case a == actReset:
-		// Without it the client sees a FIN; its read fails all the same.
-		_ = unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 0})
-		l.drop(c)
+		l.reset(c)
 	case a == actCut || c.last:
 		l.drop(c)
+	case most > 0 && c.answers >= most && delay > 0:
+		c.deaf = true
+		l.timers.push(timer{l.now() + delay, c, c.serial})
+	case most > 0 && c.answers >= most:
+		c.deaf = true
+		l.part(c)
 	case len(c.in) > 0:
 		l.take(c)
 	}
+}
+
+// part ends a connection behind its last answer, as the script says.
+func (l *loop) part(c *conn) {
+	switch how := l.stage.script.Close; {
+	case how.Half:
+		_ = unix.Shutdown(c.fd, unix.SHUT_WR) // where it cannot, the client has ended the connection
+	case how.Reset:
+		l.reset(c)
+	default:
+		l.drop(c)
+	}
+}
+
+// reset ends a connection by RST. Where it cannot, the client sees a FIN; its read fails
+// all the same.
+func (l *loop) reset(c *conn) {
+	_ = unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 0})
+	l.drop(c)
 }
 
 // write sends b at once as far as the socket takes it, and keeps the rest.

@@ -17,7 +17,7 @@ func (s *Server) drive(at netip.AddrPort, done chan<- struct{}) (netip.AddrPort,
 		return netip.AddrPort{}, nil, err
 	}
 	var answers sync.WaitGroup // http.Server.Close does not wait for them
-	handler := &Handler{s.stage}
+	handler := &Handler{stage: s.stage}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answers.Add(1)
 		defer answers.Done()
