@@ -82,6 +82,8 @@ type Endpoint struct {
 	answered int  // workers that were named in an answer
 	named    bool // answers name who serves
 
+	engines map[string]int // of each worker's page, by its address: the most that it told of
+
 	mu   sync.Mutex
 	told map[string]bool // notes, each of which is told once
 }
@@ -90,7 +92,8 @@ type Endpoint struct {
 // nothing. The run's clock starts here, unless it runs already.
 func NewEndpoint(o EndpointOptions) (*Endpoint, error) {
 	var wrong []error
-	e := &Endpoint{begun: o.Begun, names: &names{given: o.Names, learned: map[string]string{}, last: map[string]string{}}, told: map[string]bool{}}
+	e := &Endpoint{begun: o.Begun, names: &names{given: o.Names, learned: map[string]string{}, last: map[string]string{}},
+		engines: map[string]int{}, told: map[string]bool{}}
 	if e.begun.IsZero() {
 		e.begun = time.Now()
 	}

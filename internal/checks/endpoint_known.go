@@ -27,8 +27,9 @@ const (
 func (e *Endpoint) Known(ctx context.Context) judge.Known {
 	k := judge.Known{Looked: true, Named: e.named}
 	for _, p := range e.pages(ctx) {
-		if k.Pages++; !p.up() {
-			k.Silent++
+		k.Pages += p.engines
+		if !p.up() {
+			k.Silent += p.engines
 		}
 	}
 	if e.o.Workers > 0 {
@@ -38,7 +39,7 @@ func (e *Endpoint) Known(ctx context.Context) judge.Known {
 	for _, found := range []struct {
 		workers int
 		origin  string
-	}{{e.registered(ctx), originHealth}, {e.answered, originAnswers}, {k.Pages - k.Silent, originPages}} {
+	}{{e.registered(ctx), originHealth}, {e.answered, originAnswers}, {k.Pages, originPages}} {
 		if found.workers > max(largestFleet, e.workerPages()) {
 			e.note("%d workers by %s, where %d are the most that are believed: "+
 				"their number is taken as unknown; set it with --workers N", found.workers, found.origin, largestFleet)
@@ -51,13 +52,13 @@ func (e *Endpoint) Known(ctx context.Context) judge.Known {
 	return k
 }
 
-// workerPages is how many workers' pages are observed. One that does not answer yet may
-// answer under load.
+// workerPages is how many workers the observed pages tell of, an engine being one. A page
+// that does not answer yet may answer under load.
 func (e *Endpoint) workerPages() int {
 	n := 0
 	for _, s := range e.o.Sources {
-		if s.Kind == spec.SourceWorker {
-			n++
+		if s.Kind == spec.SourceWorker && s.Reader != nil {
+			n += max(1, e.engines[s.Address])
 		}
 	}
 	return n

@@ -48,12 +48,19 @@ func (n *names) ofPage(name, instance string) string {
 
 // page is what a worker's page showed when it was asked.
 type page struct {
-	name   string
-	joined bool // the name is one that answers have too
-	why    string
+	name    string
+	joined  bool // the name is one that answers have too
+	why     string
+	engines int // that it tells of, each of which is a worker; 1 where it never answered
 }
 
 func (p *page) up() bool { return p.why == "" }
+
+// gone reports that its server is not there. Any other page that does not answer may be that
+// of a worker that serves.
+func (p *page) gone() bool {
+	return strings.HasPrefix(p.why, spec.GapRefused) || strings.HasPrefix(p.why, spec.GapNoHost)
+}
 
 // pages asks each worker's page once, and learns which ids have which names.
 func (e *Endpoint) pages(ctx context.Context) []page {
@@ -77,12 +84,17 @@ func (e *Endpoint) pages(ctx context.Context) []page {
 				found[i].why = e.clean(err.Error())
 				return
 			}
+			found[i].engines = len(samples)
 			if len(samples) > 0 {
 				ids[i], _, _ = strings.Cut(samples[0].Name, "/")
 			}
 		})
 	}
 	asking.Wait()
+	for i, s := range workers {
+		e.engines[s.Address] = max(1, found[i].engines, e.engines[s.Address])
+		found[i].engines = e.engines[s.Address]
+	}
 	for i, id := range ids {
 		if id == "" {
 			continue

@@ -102,14 +102,17 @@ func (s *roll) silent(pages []page) []page {
 func (s *roll) events(e *Endpoint, pages []page) []spec.Event {
 	var all []spec.Event
 	answered, failed := s.answered.byName(s.names), s.failed.byName(s.names)
-	there, up := map[string]bool{}, 0
+	there, up, open := map[string]bool{}, 0, 0
 	for name := range answered {
 		there[name] = true
 	}
 	for i := range pages {
-		if pages[i].up() {
-			up++
+		switch {
+		case pages[i].up():
+			up += pages[i].engines
 			there[pages[i].name] = there[pages[i].name] || pages[i].joined
+		case !pages[i].gone():
+			open += pages[i].engines
 		}
 	}
 	have := 0
@@ -118,11 +121,12 @@ func (s *roll) events(e *Endpoint, pages []page) []spec.Event {
 			have++
 		}
 	}
-	// Where answers do not name their worker, pages tell how many there are if each has one and
-	// some of them answer: else the number is unknown, which is not 0. None that answers is
-	// no sign of a worker that is gone, since somebody has served.
+	// Where answers do not name their worker, pages tell how many there are if each worker has
+	// one, some of them answer and the others' servers are gone: else the number is unknown,
+	// which is not 0. None that answers is no sign of a worker that is gone, since the
+	// endpoint has served.
 	want := e.expected()
-	known := e.probe.Workers || len(answered) > 0 || up > 0 && len(pages) >= want
+	known := e.probe.Workers || len(answered) > 0 || up > 0 && open == 0 && e.workerPages() >= want
 	if have := max(have, up); want > 0 && known {
 		all = append(all, spec.Event{Kind: spec.EventWorkers, Want: &want, Have: &have})
 	}

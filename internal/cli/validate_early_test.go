@@ -174,3 +174,31 @@ spec:
 		}
 	})
 }
+
+// A fleet that served everything, and whose workers nothing distinguishes, is neither called
+// absent nor passed, unless it is one worker: that one served.
+func TestWorkersThatNothingAttributesAreNotCalledAbsent(t *testing.T) {
+	for name, c := range map[string]struct {
+		flags   []string
+		verdict spec.State
+		reason  string
+	}{
+		"two":         {flags: []string{"--workers", "2"}, verdict: spec.Inconclusive, reason: "no source distinguishes the workers"},
+		"how many":    {verdict: spec.Inconclusive, reason: "the number of workers is unknown: set it with --workers N"},
+		"one of them": {flags: []string{"--workers", "1"}, verdict: spec.Pass},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, network Network) {
+				url, _ := network.serveScript(t, truth.Script{TTFT: 50 * time.Millisecond, ITL: 5 * time.Millisecond})
+				dir := filepath.Join(t.TempDir(), "run")
+				run := startProgram(t, network, shortRun(url, dir, append(c.flags, "--recipe", floorRecipe(t))...)...)
+				<-run.code
+				var v spec.Verdict
+				readJSON(t, filepath.Join(dir, verdictFile), &v)
+				if v.Verdict != c.verdict || !strings.Contains(v.Reason, c.reason) {
+					t.Errorf("%s: %s\n%s", v.Verdict, v.Reason, &run.stderr)
+				}
+			})
+		})
+	}
+}

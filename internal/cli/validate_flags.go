@@ -202,7 +202,7 @@ func (o *validateOptions) check(ctx context.Context, a *app) (*validateJob, erro
 		wrong = append(wrong, o.checkURL(a)...)
 		j.watched, err = o.watched(a)
 		also(err)
-		if err == nil && o.point.workers == 0 {
+		if err == nil && o.point.workers == 0 && o.dryRun { // a run asks the pages: one may have several engines
 			o.point.workers = j.watched.pagesOfWorkers()
 		}
 	}

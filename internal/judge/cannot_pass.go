@@ -10,8 +10,9 @@ import (
 const (
 	WorkersUnknown          = "workers-unknown"
 	WorkersNotDistinguished = "workers-not-distinguished"
-	PagesOfSomeWorkers      = "pages-of-some-workers" // of how many workers, and how many there are
-	PagesSilent             = "pages-silent"          // how many, and of how many
+	PagesOfSomeWorkers      = "pages-of-some-workers"     // of how many workers, and how many there are
+	PagesSilent             = "pages-silent"              // how many, and of how many
+	MoreWorkersThanPlanned  = "more-workers-than-planned" // how many, and how many the plan has
 	NothingToCompareWith    = "no-reference-and-no-floor"
 	BudgetTooShort          = "budget-too-short"  // minutes of load that stability takes, and those of the budget
 	ChecksNotPassed         = "checks-not-passed" // the declared checks that this run cannot pass, with their states
@@ -43,6 +44,9 @@ func (h Hindrance) Text() string {
 			h.arg(0), h.arg(1))
 	case PagesSilent:
 		return fmt.Sprintf("%s of %s workers' metrics pages do not answer", h.arg(0), h.arg(1))
+	case MoreWorkersThanPlanned:
+		return fmt.Sprintf("there are %s workers, more than the plan's %s, and what is wanted is for fewer",
+			h.arg(0), h.arg(1))
 	case NothingToCompareWith:
 		return "there is neither a reference nor a floor to hold throughput against"
 	case BudgetTooShort:
@@ -64,6 +68,8 @@ func (h Hindrance) Mend() string {
 		return "name the page of each worker with --worker-metrics URL"
 	case PagesSilent:
 		return "see why with 'aicr watch --worker-metrics URL', or name the right pages"
+	case MoreWorkersThanPlanned:
+		return "set --workers " + h.arg(0) + ", an engine of a data-parallel server being one worker, or name fewer pages"
 	case NothingToCompareWith:
 		return "give a recipe that has one with --recipe FILE; 'aicr knee --write FILE' measures a reference"
 	case BudgetTooShort:
@@ -88,7 +94,7 @@ type Known struct {
 	Workers int    // that it has; 0: unknown
 	Origin  string // of that number
 	Named   bool   // its answers name who serves
-	Pages   int    // metrics pages of workers that are observed
+	Pages   int    // workers that the observed metrics pages tell of
 	Silent  int    // of these, that do not answer
 }
 
@@ -115,6 +121,9 @@ func CannotPass(p *spec.Plan, known Known) (all []Hindrance) {
 		add(PagesOfSomeWorkers, fmt.Sprint(known.Pages), fmt.Sprint(workers))
 	case known.Pages < 2:
 		add(WorkersNotDistinguished)
+	}
+	if workers > 0 && known.Pages > workers {
+		add(MoreWorkersThanPlanned, fmt.Sprint(known.Pages), fmt.Sprint(workers))
 	}
 	if known.Silent > 0 {
 		add(PagesSilent, fmt.Sprint(known.Silent), fmt.Sprint(known.Pages))

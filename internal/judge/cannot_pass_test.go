@@ -37,6 +37,7 @@ func TestCannotPassIsWhatAPassIsHeldBackFor(t *testing.T) {
 		"pages of some, and all are named":     {plan: []func(*spec.Plan){workers(4)}, known: Known{Looked: true, Pages: 2, Named: true}},
 		"pages of some of those that it lists": {plan: []func(*spec.Plan){workers(0)}, known: Known{Looked: true, Workers: 3, Pages: 2}, want: []string{PagesOfSomeWorkers}},
 		"a page that does not answer":          {known: Known{Looked: true, Named: true, Pages: 4, Silent: 1}, want: []string{PagesSilent}},
+		"pages of more than there should be":   {plan: []func(*spec.Plan){workers(1)}, known: Known{Looked: true, Pages: 2}, want: []string{MoreWorkersThanPlanned}},
 		"too few episodes for stability":       {plan: []func(*spec.Plan){func(p *spec.Plan) { p.Thresholds.MaxEpisodes = 2 }}, want: []string{BudgetTooShort}},
 		"too few, where stalls are reported": {plan: []func(*spec.Plan){func(p *spec.Plan) {
 			p.Thresholds.MaxEpisodes, p.Stability = 2, spec.StabilityReport

@@ -256,6 +256,8 @@ func (ev *Evidence) heldBack() string {
 		return ev.crowded()
 	case ev.gap():
 		return "too much of the workers' telemetry is missing, or is not what the client saw"
+	case ev.surplus() > 0:
+		return Hindrance{MoreWorkersThanPlanned, []string{fmt.Sprint(ev.surplus()), fmt.Sprint(ev.plan.Point.Workers)}}.Words()
 	case ev.pages() > 0:
 		return Hindrance{PagesOfSomeWorkers, []string{fmt.Sprint(ev.pages()), fmt.Sprint(ev.plan.Point.Workers)}}.Text()
 	case ev.hung() != "":
@@ -307,6 +309,29 @@ func (ev *Evidence) pages() int {
 		}
 	}
 	return 0
+}
+
+// surplus is how many workers served in an episode, where the plan has fewer; 0: in none.
+func (ev *Evidence) surplus() int {
+	most := 0
+	for _, d := range ev.episodes {
+		most = max(most, d.serving())
+	}
+	if want := ev.plan.Point.Workers; want > 0 && most > want {
+		return most
+	}
+	return 0
+}
+
+// serving is how many workers made a token.
+func (d *digest) serving() int {
+	n := 0
+	for _, w := range d.workers {
+		if w.made > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // compared says whether workers' shares were measured in enough episodes, so far as
@@ -421,12 +446,7 @@ func (ev *Evidence) integrity() spec.Ledger {
 		return l
 	}
 	d := ev.episodes[len(ev.episodes)-1]
-	serving := 0
-	for _, w := range d.workers {
-		if w.made > 0 {
-			serving++
-		}
-	}
+	serving := d.serving()
 	var parts []string
 	switch {
 	case !ev.toldApart():
@@ -437,6 +457,9 @@ func (ev *Evidence) integrity() spec.Ledger {
 		parts = append(parts, "workers: none was observed")
 	case serving == 0 && ev.plan.Point.Workers == 1:
 		parts = append(parts, "workers: one, as the plan says")
+	case ev.surplus() > 0:
+		l.State = spec.Inconclusive
+		parts = append(parts, fmt.Sprintf("%d workers served, more than the plan's %d", ev.surplus(), ev.plan.Point.Workers))
 	case ev.plan.Point.Workers > 0:
 		parts = append(parts, fmt.Sprintf("%d of %d workers served", serving, ev.plan.Point.Workers))
 	default:

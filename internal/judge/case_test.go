@@ -112,13 +112,15 @@ func TestWhatWasNotMeasuredNeverPasses(t *testing.T) {
 		"nobody tells the workers apart":                {episodes: times(9, bout{blind: true, nameless: true}), verdict: spec.Inconclusive, ledgers: "IPP", reason: "no source distinguishes the workers"},
 		"unless there is one":                           {plan: []func(*spec.Plan){func(p *spec.Plan) { p.Point.Workers = 1 }}, episodes: times(9, bout{blind: true, nameless: true}), verdict: spec.Pass},
 		"by names alone":                                {episodes: times(9, bout{blind: true}), verdict: spec.Pass, ledgers: "PPP"},
-		"by pages alone":                                {episodes: times(9, bout{nameless: true}), verdict: spec.Pass, ledgers: "PPP"},
-		"throughput near to the floor":                  {plan: []func(*spec.Plan){noReference, floorOf(1600 / 0.9 * 0.99)}, episodes: sequel(times(5, bout{}), times(5, bout{pace: allAt(0, 99, 0.96)})), verdict: spec.Inconclusive, open: true, ledgers: "PIP"},
-		"near to it until the budget ends":              {plan: []func(*spec.Plan){noReference, floorOf(1600 / 0.9 * 0.99)}, episodes: sequel(times(6, bout{}), times(5, bout{pace: allAt(0, 99, 0.96)})), verdict: spec.Inconclusive, ledgers: "PIP"},
-		"stalls lost half of every episode":             {episodes: times(1, bout{pace: only(3, 10, 16, 0)}), verdict: spec.Inconclusive, open: true, ledgers: "PNI"},
-		"one episode is not enough":                     {plan: []func(*spec.Plan){func(p *spec.Plan) { p.Thresholds.RateOK, p.Thresholds.RateBad = 1, 20 }}, episodes: times(1, bout{}), verdict: spec.Inconclusive, open: true, ledgers: "PIP"},
-		"two are":                                       {plan: []func(*spec.Plan){func(p *spec.Plan) { p.Thresholds.RateOK, p.Thresholds.RateBad = 1, 20 }}, episodes: times(2, bout{}), verdict: spec.Pass, ledgers: "PPP"},
-		"one stall, and the budget is spent":            {episodes: sequel(times(1, bout{pace: only(3, 10, 12, 0)}), times(10, bout{})), verdict: spec.Inconclusive, ledgers: "PPI", reason: "not decided after 11 episodes"},
+		"more workers serve than the plan has": {plan: []func(*spec.Plan){func(p *spec.Plan) { p.Point.Workers = 3 }}, episodes: times(9, bout{nameless: true}),
+			verdict: spec.Inconclusive, ledgers: "IPP", reason: "there are 4 workers, more than the plan's 3"},
+		"by pages alone":                     {episodes: times(9, bout{nameless: true}), verdict: spec.Pass, ledgers: "PPP"},
+		"throughput near to the floor":       {plan: []func(*spec.Plan){noReference, floorOf(1600 / 0.9 * 0.99)}, episodes: sequel(times(5, bout{}), times(5, bout{pace: allAt(0, 99, 0.96)})), verdict: spec.Inconclusive, open: true, ledgers: "PIP"},
+		"near to it until the budget ends":   {plan: []func(*spec.Plan){noReference, floorOf(1600 / 0.9 * 0.99)}, episodes: sequel(times(6, bout{}), times(5, bout{pace: allAt(0, 99, 0.96)})), verdict: spec.Inconclusive, ledgers: "PIP"},
+		"stalls lost half of every episode":  {episodes: times(1, bout{pace: only(3, 10, 16, 0)}), verdict: spec.Inconclusive, open: true, ledgers: "PNI"},
+		"one episode is not enough":          {plan: []func(*spec.Plan){func(p *spec.Plan) { p.Thresholds.RateOK, p.Thresholds.RateBad = 1, 20 }}, episodes: times(1, bout{}), verdict: spec.Inconclusive, open: true, ledgers: "PIP"},
+		"two are":                            {plan: []func(*spec.Plan){func(p *spec.Plan) { p.Thresholds.RateOK, p.Thresholds.RateBad = 1, 20 }}, episodes: times(2, bout{}), verdict: spec.Pass, ledgers: "PPP"},
+		"one stall, and the budget is spent": {episodes: sequel(times(1, bout{pace: only(3, 10, 12, 0)}), times(10, bout{})), verdict: spec.Inconclusive, ledgers: "PPI", reason: "not decided after 11 episodes"},
 	})
 }
 
