@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -219,9 +220,18 @@ func (e *Endpoint) series(all []spec.Sample, by time.Duration, waved spec.Client
 	slices.SortStableFunc(all, func(a, b spec.Sample) int { return int(min(1, max(-1, a.T-b.T))) })
 	type thing struct{ source, name string }
 	before := map[thing]spec.Sample{}
+	proxies := map[string]bool{} // places of pages that were found to be of several processes
+	for i := range all {
+		if s := &all[i]; strings.HasPrefix(s.Gap, spec.GapProxy) {
+			proxies[s.Instance] = true
+		}
+	}
 	kept := make([]spec.Sample, 0, len(all))
 	for _, s := range all {
 		s.T -= int64(by)
+		if s.Source == spec.SourceWorker && proxies[s.Instance] && !strings.HasPrefix(s.Gap, spec.GapProxy) {
+			continue // it tells of another worker each time
+		}
 		if s.Source == spec.SourceWorker {
 			s.Name = e.names.ofPage(s.Name, s.Instance)
 		}

@@ -3,6 +3,7 @@ package checks
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,6 +92,17 @@ func (e *Endpoint) pages(ctx context.Context) []page {
 		})
 	}
 	asking.Wait()
+	for i := len(workers) - 1; i >= 0; i-- {
+		if !strings.HasPrefix(found[i].why, spec.GapProxy) {
+			continue
+		}
+		e.note("the metrics page at %s is not a worker's: %s with --worker-metrics", workers[i].Instance, spec.GapProxy)
+		at := workers[i].Address
+		e.o.Sources = slices.DeleteFunc(slices.Clone(e.o.Sources), func(s observe.Source) bool {
+			return s.Kind == spec.SourceWorker && s.Reader != nil && s.Address == at
+		})
+		workers, found, ids = slices.Delete(workers, i, i+1), slices.Delete(found, i, i+1), slices.Delete(ids, i, i+1)
+	}
 	for i, s := range workers {
 		e.engines[s.Address] = max(1, found[i].engines, e.engines[s.Address])
 		found[i].engines = e.engines[s.Address]

@@ -37,7 +37,7 @@ func (j *validateJob) reach(ctx context.Context, view *runView) (*reached, error
 		}
 	} else {
 		o.Runtime, o.Chart = j.papers.versionsBehind()
-		j.watched.settleURL(ctx)
+		j.watched.settleURL(ctx, j.plan.Point.Workers)
 		o.Sources, end = j.watched.sources(), j.watched.client.Close
 	}
 	endpoint, err := checks.NewEndpoint(o)

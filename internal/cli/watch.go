@@ -100,7 +100,7 @@ func (a *app) observe(ctx context.Context, o *watchOptions) error {
 		return err
 	}
 	defer job.client.Close()
-	job.settleURL(ctx)
+	job.settleURL(ctx, 0)
 	if len(job.sources()) == 0 && len(job.files) == 0 {
 		return misuse("name pages with --worker-metrics and --frontend-metrics", "%s has no metrics page, so that there is nothing to watch", redact.URL(o.url))
 	}
@@ -347,8 +347,10 @@ func (j *watchJob) sources() []observe.Source {
 }
 
 // settleURL finds out what the endpoint's own page is, when it was only supposed to
-// be a frontend's: a worker that is asked directly has its own there.
-func (j *watchJob) settleURL(ctx context.Context) {
+// be a frontend's: a worker that is asked directly has its own there. A proxy has that of
+// one of its workers, another each time, so that it is none where anything else says how
+// many there are.
+func (j *watchJob) settleURL(ctx context.Context, workers int) {
 	o := j.options
 	if j.asked || o.url == "" {
 		return
@@ -361,10 +363,20 @@ func (j *watchJob) settleURL(ctx context.Context) {
 		return
 	}
 	o.frontends = nil
-	if _, worker := observe.Worker(j.client, page, observe.Labels{}).Reader.Read(ctx); worker == nil {
+	source := observe.Worker(j.client, page, observe.Labels{})
+	engines, notWorker := source.Reader.Read(ctx)
+	const name = "name each worker's own page with --worker-metrics"
+	switch {
+	case notWorker != nil:
+		j.app.say("the endpoint has no metrics page of its own: %v", err)
+	case observe.AnswersForSeveral(ctx, source):
+		j.app.say("the endpoint's metrics page answers for several processes, as that of a proxy before workers does, and is not observed: %s", name)
+	case j.pagesOfWorkers() > 0:
+		j.app.detail("the endpoint's own metrics page is not observed, since --worker-metrics names the workers' pages")
+	case workers > max(1, len(engines)):
+		j.app.say("the endpoint's metrics page tells of %d of %d workers, and is not observed: %s", len(engines), workers, name)
+	default:
 		j.app.say("the endpoint is a worker itself, with no frontend before it")
 		o.workers = append(o.workers, page)
-		return
 	}
-	j.app.say("the endpoint has no metrics page of its own: %v", err)
 }

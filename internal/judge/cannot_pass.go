@@ -13,6 +13,7 @@ const (
 	PagesOfSomeWorkers      = "pages-of-some-workers"     // of how many workers, and how many there are
 	PagesSilent             = "pages-silent"              // how many, and of how many
 	MoreWorkersThanPlanned  = "more-workers-than-planned" // how many, and how many the plan has
+	PageOfProxy             = "page-of-proxy"             // where
 	NothingToCompareWith    = "no-reference-and-no-floor"
 	BudgetTooShort          = "budget-too-short"  // minutes of load that stability takes, and those of the budget
 	ChecksNotPassed         = "checks-not-passed" // the declared checks that this run cannot pass, with their states
@@ -44,6 +45,8 @@ func (h Hindrance) Text() string {
 			h.arg(0), h.arg(1))
 	case PagesSilent:
 		return fmt.Sprintf("%s of %s workers' metrics pages do not answer", h.arg(0), h.arg(1))
+	case PageOfProxy:
+		return fmt.Sprintf("the metrics page at %s is a proxy's, which answers for several workers, and nothing else distinguishes them", h.arg(0))
 	case MoreWorkersThanPlanned:
 		return fmt.Sprintf("there are %s workers, more than the plan's %s, and what is wanted is for fewer",
 			h.arg(0), h.arg(1))
@@ -64,7 +67,7 @@ func (h Hindrance) Mend() string {
 		return "set it with --workers N"
 	case WorkersNotDistinguished:
 		return "name each worker's metrics page with --worker-metrics URL, or set --workers 1 where there is one"
-	case PagesOfSomeWorkers:
+	case PagesOfSomeWorkers, PageOfProxy:
 		return "name the page of each worker with --worker-metrics URL"
 	case PagesSilent:
 		return "see why with 'aicr watch --worker-metrics URL', or name the right pages"

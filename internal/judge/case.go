@@ -256,6 +256,8 @@ func (ev *Evidence) heldBack() string {
 		return ev.crowded()
 	case ev.gap():
 		return "too much of the workers' telemetry is missing, or is not what the client saw"
+	case ev.proxied() != "":
+		return Hindrance{PageOfProxy, []string{ev.proxied()}}.Words()
 	case ev.surplus() > 0:
 		return Hindrance{MoreWorkersThanPlanned, []string{fmt.Sprint(ev.surplus()), fmt.Sprint(ev.plan.Point.Workers)}}.Words()
 	case ev.pages() > 0:
@@ -309,6 +311,17 @@ func (ev *Evidence) pages() int {
 		}
 	}
 	return 0
+}
+
+// proxied is the page of several processes that was to tell of a worker, where nothing else
+// tells of each of them.
+func (ev *Evidence) proxied() string {
+	for _, d := range ev.episodes {
+		if d.proxy != "" && !d.named && len(d.workers) < max(2, ev.plan.Point.Workers) {
+			return d.proxy
+		}
+	}
+	return ""
 }
 
 // surplus is how many workers served in an episode, where the plan has fewer; 0: in none.
@@ -449,7 +462,7 @@ func (ev *Evidence) integrity() spec.Ledger {
 	serving := d.serving()
 	var parts []string
 	switch {
-	case !ev.toldApart():
+	case !ev.toldApart() || ev.proxied() != "":
 		l.State = spec.Inconclusive
 		parts = append(parts, "workers: not told apart")
 	case len(d.workers) > 0 && d.servedUnseen():

@@ -112,6 +112,20 @@ func TestWhatWasNotMeasuredNeverPasses(t *testing.T) {
 		"nobody tells the workers apart":                {episodes: times(9, bout{blind: true, nameless: true}), verdict: spec.Inconclusive, ledgers: "IPP", reason: "no source distinguishes the workers"},
 		"unless there is one":                           {plan: []func(*spec.Plan){func(p *spec.Plan) { p.Point.Workers = 1 }}, episodes: times(9, bout{blind: true, nameless: true}), verdict: spec.Pass},
 		"by names alone":                                {episodes: times(9, bout{blind: true}), verdict: spec.Pass, ledgers: "PPP"},
+		"one page of a fleet that is thought to be one worker": {plan: []func(*spec.Plan){func(p *spec.Plan) { p.Point.Workers = 1 }},
+			episodes: times(9, bout{nameless: true, page: func(_, w int, p *spec.Sample) {
+				if w > 0 {
+					*p = spec.Sample{}
+				}
+			}}), verdict: spec.Inconclusive, ledgers: "IPP", reason: "too much of the workers' telemetry is missing, or is not what the client saw"},
+		"the one page turns out to be a proxy's": {plan: []func(*spec.Plan){func(p *spec.Plan) { p.Point.Workers = 1 }},
+			episodes: times(9, bout{nameless: true, page: func(s, w int, p *spec.Sample) {
+				if w > 0 {
+					*p = spec.Sample{}
+				} else if s > 5 {
+					p.Gap, p.Instance = spec.GapProxy, "proxy:80"
+				}
+			}}), verdict: spec.Inconclusive, ledgers: "IPP", reason: "the metrics page at proxy:80 is a proxy's"},
 		"more workers serve than the plan has": {plan: []func(*spec.Plan){func(p *spec.Plan) { p.Point.Workers = 3 }}, episodes: times(9, bout{nameless: true}),
 			verdict: spec.Inconclusive, ledgers: "IPP", reason: "there are 4 workers, more than the plan's 3"},
 		"by pages alone":                     {episodes: times(9, bout{nameless: true}), verdict: spec.Pass, ledgers: "PPP"},

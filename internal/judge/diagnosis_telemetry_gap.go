@@ -77,13 +77,21 @@ func (ev *Evidence) deadPages() []string {
 
 // disagree is where the client's record and telemetry of the same workers differ.
 func (ev *Evidence) disagree(d *digest) []string {
-	if !d.named || !d.told || d.unjoined || !d.judgeable(ev.th) || !d.toldWhole(d.workers) {
+	if !d.told || d.unjoined || !d.judgeable(ev.th) || !d.toldWhole(d.workers) {
 		return nil
 	}
 	var told, seen float64
 	for _, w := range d.workers {
 		told += w.told
 		seen += w.seen
+	}
+	if !d.named {
+		// Others may load the fleet too, so that pages may tell of more: not of less.
+		if told < (1-ev.th.WitnessesOff)*d.arrived {
+			return []string{fmt.Sprintf("%s: the metrics pages counted %s of the %s tokens that the client received: "+
+				"not every worker has its page among them", d.title(), grouped(told), grouped(d.arrived))}
+		}
+		return nil
 	}
 	if told <= 0 || seen <= 0 {
 		return nil

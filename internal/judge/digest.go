@@ -17,13 +17,15 @@ type digest struct {
 	client  spec.BenchClient
 
 	requests spec.RequestCounts // both lanes
+	arrived  float64            // tokens of the clean part, by the client
 	stalls   []standstill
 	named    bool // the client knows who served what
 	told     bool // there is telemetry of the workers
 	unjoined bool
-	crowded  int // names of workers that are too many to be those of workers
-	asked    int // worker samples that were wanted
-	lost     int // of those, that did not come
+	proxy    string // where a page was passed on to several workers
+	crowded  int    // names of workers that are too many to be those of workers
+	asked    int    // worker samples that were wanted
+	lost     int    // of those, that did not come
 
 	workers []*workerDigest
 	gpus    []*gpuDigest
@@ -157,7 +159,7 @@ func beginDigest(p *spec.Plan, r *spec.EpisodeRecord, past *past) (*digest, *tim
 		d.loadedS = 0 // whatever that was, it is not known
 	}
 	t := newTimeline(r, d.loadedS)
-	d.named, d.told, d.unjoined, d.crowded = t.named, t.told, t.unjoined, t.crowded
+	d.named, d.told, d.unjoined, d.crowded, d.proxy = t.named, t.told, t.unjoined, t.crowded, t.proxy
 	d.stalls = standstills(t, r, past, th)
 	d.lifeS = lifetime(r)
 	clean, stalled := d.cut(t, r, th)
@@ -286,6 +288,11 @@ const (
 func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th *spec.Thresholds) {
 	type waits struct{ ttft, itl []float64 }
 	by := map[string]*waits{}
+	for k := range t.seconds {
+		if clean[k] {
+			d.arrived += t.fleet[k]
+		}
+	}
 	for _, l := range t.workers {
 		w := &workerDigest{name: l.name, gpu: l.gpu, pod: l.pod, instance: l.instance, hits: math.NaN(), power: math.NaN()}
 		by[l.name] = &waits{}

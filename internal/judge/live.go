@@ -80,7 +80,7 @@ func nobodyNS(period int64) int64 { return period * 5 / 2 }
 // than where was asked: it is then of everything that was told of from there.
 func each[T any, S any, P stamped[S]](all map[string]*T, period int64, s *spec.Sample, of func(*T) *track[S, P], add func(*T, *spec.Sample)) {
 	anonymous := s.Name == "" || s.Name == s.Instance
-	if strings.HasPrefix(s.Gap, spec.GapUnlisted) {
+	if strings.HasPrefix(s.Gap, spec.GapUnlisted) || ofProxy(s) {
 		for name, t := range all {
 			at := of(t).instance
 			if (name == s.Name || anonymous) && (at == s.Instance || at == "") {

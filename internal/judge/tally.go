@@ -91,6 +91,9 @@ func (t *Tally) Add(s spec.Sample) {
 		r.silent++
 		r.Gaps++
 		r.LastGap = s.Gap
+		if ofProxy(&s) { // what it told before was of nobody
+			r.Samples, r.Values, r.Grown = 0, map[string]Bounds{}, map[string]float64{}
+		}
 		return
 	}
 	r.Samples++

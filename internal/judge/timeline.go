@@ -23,6 +23,7 @@ type timeline struct {
 	named    bool      // the client knows who served what
 	told     bool      // there is telemetry of workers
 	unjoined bool      // client and telemetry name the workers differently
+	proxy    string    // where a page was passed on to several workers: it is of none of them
 	crowded  int       // names of workers, where they are too many to be those of workers; 0: they are not
 }
 
@@ -139,7 +140,7 @@ func workersNamed(r *spec.EpisodeRecord) (n namedWorkers) {
 	n.answers = len(names)
 	clear(names)
 	for i := range r.Series {
-		if s := &r.Series[i]; s.Source == spec.SourceWorker && s.Name != "" {
+		if s := &r.Series[i]; s.Source == spec.SourceWorker && s.Name != "" && !ofProxy(s) {
 			names[s.Name] = true
 		}
 	}
@@ -177,6 +178,9 @@ func nobodyThere(gap string) bool {
 	return false
 }
 
+// ofProxy says whether a page was found to be that of several processes.
+func ofProxy(s *spec.Sample) bool { return strings.HasPrefix(s.Gap, spec.GapProxy) }
+
 // readSeries takes what the workers' pages say.
 func (t *timeline) readSeries(series []spec.Sample) {
 	generated, prompted := map[*lane]*counts{}, map[*lane]*counts{}
@@ -184,6 +188,10 @@ func (t *timeline) readSeries(series []spec.Sample) {
 	for i := range series {
 		s := &series[i]
 		if s.Source != spec.SourceWorker || s.Name == "" {
+			continue
+		}
+		if ofProxy(s) {
+			t.proxy = s.Instance
 			continue
 		}
 		t.told = true

@@ -72,12 +72,16 @@ type fetch struct {
 	page   pageReader
 }
 
-func (f *fetch) Read(ctx context.Context) ([]spec.Sample, error) {
+func (f *fetch) Read(ctx context.Context) ([]spec.Sample, error) { return f.ask(ctx, false) }
+
+// ask reads the page, on a connection that is not used again where it is asked for alone.
+func (f *fetch) ask(ctx context.Context, alone bool) ([]spec.Sample, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url, nil)
 	if err != nil {
 		return nil, reason("not a URL that can be asked")
 	}
 	req.Header.Set("Accept", "text/plain;version=0.0.4, application/json;q=0.5, */*;q=0.1")
+	req.Close = alone
 	if f.token != "" {
 		req.Header.Set("Authorization", "Bearer "+f.token)
 	}

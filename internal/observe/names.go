@@ -26,6 +26,7 @@ var (
 	workerInFlight      = value{field: "in_flight", names: []string{"dynamo_component_inflight_requests"}, labels: generate}
 	workerEnded         = value{field: "ended", names: []string{"dynamo_component_requests_total"}, labels: generate}
 	workerFailed        = value{field: "failed", names: []string{"dynamo_component_errors_total"}, labels: generate}
+	workerStarted       = value{field: "started_s", names: []string{"process_start_time_seconds"}}
 
 	// What tokens are derived from: the first of each request, and each gap after.
 	workerFirstTokens = value{names: []string{"vllm:time_to_first_token_seconds_count"}}

@@ -12,7 +12,11 @@ import (
 
 // Worker is the metrics page of a worker.
 func Worker(c *Client, url string, l Labels) Source {
-	return c.at(spec.SourceWorker, url, "", l, &workerPage{})
+	s := c.at(spec.SourceWorker, url, "", l, &workerPage{})
+	if f, ok := s.Reader.(*fetch); ok {
+		s.Reader = &oneProcess{fetch: f}
+	}
+	return s
 }
 
 // workerPage reads the metrics page of a vLLM worker, by itself or in Dynamo, and
@@ -20,14 +24,15 @@ func Worker(c *Client, url string, l Labels) Source {
 type workerPage struct{ parser }
 
 var workerNames = namesOf(workerRunning, workerWaiting, workerKVUsage, workerGenerated, workerPrompt, workerPrefixQueries,
-	workerPrefixHits, workerPreemptions, workerInFlight, workerEnded, workerFailed, workerFirstTokens, workerGaps)
+	workerPrefixHits, workerPreemptions, workerInFlight, workerEnded, workerFailed, workerFirstTokens, workerGaps, workerStarted)
 
 func (w *workerPage) read(ctx context.Context, text []byte) ([]spec.Sample, error) {
 	p, err := w.parse(ctx, text, workerNames)
 	if err != nil {
 		return nil, err
 	}
-	if len(p) == 0 {
+	started := greatest(workerStarted.in(p))
+	if delete(p, workerStarted.names[0]); len(p) == 0 { // every process may tell when it began
 		return nil, errNotAWorker
 	}
 	id := workerID(p)
@@ -42,6 +47,7 @@ func (w *workerPage) read(ctx context.Context, text []byte) ([]spec.Sample, erro
 	samples := make([]spec.Sample, 0, len(engines))
 	for _, engine := range engines {
 		s := index.sample(engine, len(engines) == 1)
+		s.Worker.Started = started
 		if s.Name = id; len(engines) > 1 {
 			// Each is a scheduler with a GPU of its own: one that stands still must
 			// not hide in the sum.

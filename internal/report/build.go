@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"aicr/internal/report/layout"
@@ -192,6 +193,9 @@ func (b *Builder) Sample(s *spec.Sample) {
 	at := e.At + seconds(s.T)
 	switch s.Source {
 	case spec.SourceWorker:
+		if strings.HasPrefix(s.Gap, spec.GapProxy) { // of no worker
+			break
+		}
 		if l := b.lane(s.Name, &b.asked); l != nil {
 			b.heard = b.heard || s.Worker != nil
 			l.told(e.place, at, s)

@@ -161,6 +161,7 @@ const (
 	GapUnlisted = "no longer listed"              // nobody wants it observed any more
 	GapTooMuch  = "the page is past the limit of" // it answers with more than one source may tell
 	GapObserver = "the observer itself"           // was stopped or starved: nobody else is to blame
+	GapProxy    = "the page answers for several processes, as a proxy's does: name each worker's own page"
 )
 
 // Sample is a line of series.jsonl: what one source said at one time. Exactly
@@ -246,6 +247,7 @@ type WorkerSample struct {
 	Ended         *float64 `json:"ended,omitempty"`        // requests
 	Failed        *float64 `json:"failed,omitempty"`       // requests, of those
 	TokensPerS    *float64 `json:"tokens_per_s,omitempty"` // where a log tells a rate and nothing counts
+	Started       *float64 `json:"started_s,omitempty"`    // when its process began, in seconds since 1970
 	GPU           string   `json:"gpu,omitempty"`          // its GPU's name, where it is known
 	Pod           string   `json:"pod,omitempty"`
 }

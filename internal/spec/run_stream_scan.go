@@ -83,6 +83,7 @@ func (s *scanner) worker(v *Sample, to *pointees) bool {
 		s.maybeNumber(`"prefix_queries":`, &w.PrefixQueries, to) && s.maybeNumber(`"prefix_hits":`, &w.PrefixHits, to) &&
 		s.maybeNumber(`"preemptions":`, &w.Preemptions, to) && s.maybeNumber(`"ended":`, &w.Ended, to) &&
 		s.maybeNumber(`"failed":`, &w.Failed, to) && s.maybeNumber(`"tokens_per_s":`, &w.TokensPerS, to) &&
+		s.maybeNumber(`"started_s":`, &w.Started, to) &&
 		s.maybeText(`"gpu":`, &w.GPU) && s.maybeText(`"pod":`, &w.Pod) &&
 		s.step("}")
 }
