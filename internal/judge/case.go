@@ -408,7 +408,7 @@ func (ev *Evidence) wanted() string {
 		parts = append(parts, "no episode was clean enough to tell of throughput")
 	}
 	if ev.floorState() == spec.Inconclusive && t.enough() {
-		parts = append(parts, "throughput is too near to the floor")
+		parts = append(parts, ev.floorOpen())
 	}
 	if ev.gates() && t.rateState() == spec.Inconclusive {
 		parts = append(parts, t.stalls.wanted())
@@ -546,7 +546,7 @@ func (ev *Evidence) capability() spec.Ledger {
 	if _, suspects := t.slowWorkers(); len(suspects) > 0 && l.State == spec.Pass {
 		l.State = spec.Inconclusive
 		parts = append(parts, several("worker", suspects)+" may be slow")
-	} else if w, share := ev.leastShare(); w != "" {
+	} else if w, share := leastOf(ev.shares); w != "" {
 		parts = append(parts, fmt.Sprintf("least share %.2f of fair (worker %s)", share, w))
 	}
 	if ev.pastKnee() {
@@ -573,16 +573,6 @@ func (ev *Evidence) worstTTFT() float64 {
 		worst = maxKnown(worst, d.ttft.value)
 	}
 	return worst
-}
-
-func (ev *Evidence) leastShare() (worker string, share float64) {
-	share = math.Inf(1)
-	for w, s := range ev.shares {
-		if m := mean(s); m < share || m == share && naturally(w, worker) < 0 {
-			worker, share = w, m
-		}
-	}
-	return worker, share
 }
 
 func (ev *Evidence) stability() spec.Ledger {
@@ -715,7 +705,7 @@ func (ev *Evidence) notes() []string {
 		all = append(all, fmt.Sprintf("%s in the look at half the load, which the rate does not count", counted(float64(len(ev.half.stalls)), "stall")))
 	}
 	if ev.half != nil && len(ev.episodes) > 0 && math.IsNaN(ev.doubling.Elasticity) {
-		all = append(all, "whether the load is past the knee was not measured: the look at half the load was not clean")
+		all = append(all, "whether the load is past the knee was not measured: "+ev.notDoubledBecause())
 	}
 	unsteady := 0
 	for _, d := range ev.episodes {

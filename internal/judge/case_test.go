@@ -316,7 +316,7 @@ func TestEveryFailedExpectationIsTold(t *testing.T) {
 		}
 	}
 	want := map[string]spec.State{spec.ConstraintThroughput: spec.Fail, spec.ConstraintTTFT: spec.Fail, "throughput-of-reference": spec.Fail,
-		"least-token-share": spec.Fail, "stall-rate": spec.Fail, "failed-requests": spec.Fail}
+		"least-token-share": spec.Fail, "least-pace": spec.Fail, "stall-rate": spec.Fail, "failed-requests": spec.Fail}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -135,3 +135,13 @@ func (ev *Evidence) floorState() spec.State {
 	}
 	return spec.Inconclusive
 }
+
+// floorOpen says why it is open whether throughput is above the floor.
+func (ev *Evidence) floorOpen() string {
+	o, floor := ev.overall, grouped(effective(ev.floor))
+	if math.IsNaN(o.low) {
+		return fmt.Sprintf("throughput is %s tokens/s in one episode, which has no interval to hold against the floor of %s", grouped(o.value), floor)
+	}
+	return fmt.Sprintf("throughput is %s tokens/s, 95 %% between %s and %s by %s, and the floor of %s lies in between",
+		grouped(o.value), grouped(o.low), grouped(o.high), counted(float64(o.n), "episode"), floor)
+}

@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"aicr/internal/spec"
 )
@@ -21,36 +22,34 @@ func workerSlow(ev *Evidence) []spec.Finding {
 		f.Severity, f.Confidence, f.Workers = spec.SeverityNote, spec.ConfidenceLow, suspects
 	}
 	f.GPUs = ev.gpusOf(f.Workers)
-	share, speed := math.NaN(), math.NaN()
 	for _, w := range f.Workers {
-		text := fmt.Sprintf("worker %s was slow in %d of %d episodes", w, ev.tests.slow[w], ev.tests.episodes)
-		if s := ev.shares[w]; len(s) > 0 {
-			text += fmt.Sprintf(", it made %.2f of a fair share of the tokens", mean(s))
-			share = minKnown(share, mean(s))
+		var figures []string
+		for _, r := range peerRules() {
+			if v := ev.values(r)[w]; len(v) > 0 {
+				figures = append(figures, r.words(mean(v), 1))
+			}
 		}
-		if s := ev.speeds[w]; len(s) > 0 {
-			text += fmt.Sprintf(", %.2f of its peers' speed for each request", mean(s))
-			speed = minKnown(speed, mean(s))
-		}
-		f.Evidence = append(f.Evidence, text)
+		f.Evidence = append(f.Evidence, fmt.Sprintf("worker %s was slow in %d of %d episodes: %s on average", w, ev.tests.slow[w], ev.tests.episodes, join(figures)))
 		if text := ev.beside(w); text != "" {
 			f.Evidence = append(f.Evidence, text)
 		}
 	}
-	f.Summary = fmt.Sprintf("%s %s slow: ", several("worker", f.Workers), verb(len(f.Workers), "is", "are"))
-	if !math.IsNaN(share) {
-		f.Summary += fmt.Sprintf("%.2f of a fair share of the tokens", share)
-	} else {
-		f.Summary += fmt.Sprintf("%.2f of its peers' speed for each request", speed)
-	}
+	f.Summary = fmt.Sprintf("%s %s slow: %s", several("worker", f.Workers), verb(len(f.Workers), "is", "are"), ev.slowBecause(f.Workers))
 	return []spec.Finding{f}
 }
 
-func minKnown(a, b float64) float64 {
-	if math.IsNaN(a) || b < a {
-		return b
+// slowBecause is the figure that decided that workers are slow, or both where each is
+// that of another worker.
+func (ev *Evidence) slowBecause(workers []string) string {
+	var parts []string
+	left := workers
+	for _, r := range peerRules() {
+		if w, f := ev.slowest(r, left); w != "" {
+			parts = append(parts, r.words(f.value, len(workers)))
+		}
+		left = slices.DeleteFunc(slices.Clone(left), func(w string) bool { return ev.slowBy(r, w) != nil })
 	}
-	return a
+	return join(parts)
 }
 
 // beside compares a worker with its peers in the last episode: by what it makes of
@@ -108,6 +107,6 @@ func sentLess(ev *Evidence) []spec.Finding {
 	for _, w := range f.Workers {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("worker %s made %.2f of a fair share of the tokens", w, mean(ev.shares[w])))
 	}
-	f.Summary = fmt.Sprintf("%s %s less than half of a fair share, at their peers' speed", several("worker", f.Workers), verb(len(f.Workers), "gets", "get"))
+	f.Summary = fmt.Sprintf("%s %s less than half of a fair share, at their peers' pace", several("worker", f.Workers), verb(len(f.Workers), "gets", "get"))
 	return []spec.Finding{f}
 }

@@ -48,11 +48,11 @@ func doublingOf(from, to int, half, full figure, scatter float64, th *spec.Thres
 	return Doubling{From: from, To: to, Elasticity: math.Log(full.value/half.value) / math.Log(c), Unsure: unsure / math.Log(c)}
 }
 
-// relative is half of a figure's interval, relative, and no less than what episodes
+// relative is half of a figure's interval, of its logarithm, and no less than what episodes
 // scatter by; what they usually scatter by where neither is known.
 func (f figure) relative(scatter float64, th *spec.Thresholds) float64 {
 	const deviations = 2 // of 95 %
-	half := (f.high - f.low) / 2 / f.value
+	half := math.Log(f.high/f.low) / 2
 	if !(half < deviations*th.Sigma) {
 		half = deviations * th.Sigma
 	}
@@ -83,4 +83,54 @@ func overLevels(levels []KneeLevel) figure {
 	}
 	mean, low, high := stats.MeanInterval(logs, confidence)
 	return figure{math.Exp(mean), math.Exp(low), math.Exp(high), len(logs)}
+}
+
+// spoilt is why an episode's throughput is not that of the whole fleet at its load.
+type spoilt uint8
+
+const (
+	unspoilt spoilt = iota
+	spoiltByWorker
+	spoiltByClient
+	spoiltByStalls
+	spoiltByErrors
+)
+
+func (s spoilt) words() string {
+	return map[spoilt]string{spoiltByWorker: "lost a worker", spoiltByClient: "failed the client's audit",
+		spoiltByStalls: "has too little steady time without a stall", spoiltByErrors: "has too many failed requests"}[s]
+}
+
+// spoiltBy says why: with a worker gone, or errors, its throughput is that of something else.
+func (d *digest) spoiltBy(th *spec.Thresholds) spoilt {
+	for _, w := range d.workers {
+		if w.absent == left {
+			return spoiltByWorker
+		}
+	}
+	switch {
+	case !d.client.Valid:
+		return spoiltByClient
+	case !d.judgeable(th):
+		return spoiltByStalls
+	case float64(d.errors.failed) > th.ErrorShare*float64(d.requests.Sent):
+		return spoiltByErrors
+	}
+	return unspoilt
+}
+
+func (d *digest) comparable(th *spec.Thresholds) bool { return d.spoiltBy(th) == unspoilt }
+
+// notDoubledBecause says which of the two loads could not be compared with the other.
+func (ev *Evidence) notDoubledBecause() string {
+	var parts []string
+	for _, d := range []*digest{ev.half, ev.episodes[0]} {
+		if why := d.spoiltBy(ev.th); why != unspoilt {
+			parts = append(parts, d.title()+" "+why.words())
+		}
+	}
+	if len(parts) == 0 {
+		return "one of the two loads made no tokens"
+	}
+	return join(parts)
 }

@@ -30,6 +30,7 @@ type Evidence struct {
 	overall     figure // tokens/s, over the episodes
 	shares      map[string][]float64
 	starved     map[string]int // episodes in which the router gave a worker next to nothing
+	lagging     map[string]*lagging
 
 	elsewhere bool // it was loaded, and judged, and the episodes are not here
 
@@ -124,7 +125,7 @@ func plus(a, b *int) *int {
 // evidenceOf weighs what there is.
 func evidenceOf(p *spec.Plan, events []spec.Event, half *digest, all []*digest) *Evidence {
 	ev := &Evidence{plan: p, th: &p.Thresholds, start: startOf(events), half: half, tests: newSequence(p), guardMS: p.Thresholds.TTFTGuardrailMS,
-		doubling: notDoubled(), overall: notMeasured(), shares: map[string][]float64{}, speeds: map[string][]float64{}, starved: map[string]int{}}
+		doubling: notDoubled(), overall: notMeasured(), shares: map[string][]float64{}, speeds: map[string][]float64{}, starved: map[string]int{}, lagging: map[string]*lagging{}}
 	for i := range p.Constraints {
 		switch c := &p.Constraints[i]; c.Name {
 		case spec.ConstraintThroughput:
@@ -164,7 +165,8 @@ func effective(c *spec.Constraint) float64 {
 	return c.Threshold * (1 + c.Tolerance)
 }
 
-// over is the mean over episodes, with the interval that their spread gives.
+// over is the mean over episodes of a figure that is above 0 by its nature, with the
+// interval that their spread gives.
 func over(values []float64) figure {
 	switch len(values) {
 	case 0:
@@ -172,7 +174,7 @@ func over(values []float64) figure {
 	case 1:
 		return figure{values[0], math.NaN(), math.NaN(), 1}
 	}
-	mean, low, high := stats.MeanInterval(values, confidence)
+	mean, low, high := stats.PositiveMeanInterval(values, confidence)
 	return figure{mean, low, high, len(values)}
 }
 
@@ -181,17 +183,6 @@ func over(values []float64) figure {
 // nothing in flight. Unless what came was not asked for: then it is not known what was served.
 func (d *digest) nothingServed() bool {
 	return d.requests.Served == 0 && d.requests.Failed > 0 && d.requests.Classes[spec.ClassUnsolicited] == 0
-}
-
-// comparable says whether an episode's throughput is that of the whole fleet at its
-// load: with a worker gone, or errors, it is that of something else.
-func (d *digest) comparable(th *spec.Thresholds) bool {
-	for _, w := range d.workers {
-		if w.absent == left {
-			return false
-		}
-	}
-	return d.client.Valid && d.judgeable(th) && float64(d.errors.failed) <= th.ErrorShare*float64(d.requests.Sent)
 }
 
 // scatter is the ln-sd from one episode to the next, as the reference has it; 0: not known.
@@ -267,7 +258,7 @@ func (ev *Evidence) peers(d *digest) []string {
 		case share < ev.th.StarvedShare && hits >= ev.th.PrefixHit && !(speed < ev.th.PeerPerRequest):
 			ev.starved[w.name]++
 		case w.absent == neverServed, stalled[w.name] && !shared:
-		case share < ev.th.PeerShare && !(speed >= asFast), speed < ev.th.PeerPerRequest && !(share > 1.05):
+		case ev.lags(w.name, share, speed):
 			slow = append(slow, w.name)
 		}
 	}

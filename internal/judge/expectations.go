@@ -33,7 +33,9 @@ func (ev *Evidence) expectations() []spec.Expected {
 	if !slices.ContainsFunc(ev.plan.Constraints, func(c spec.Constraint) bool { return c.Name == spec.ConstraintTTFT }) {
 		all = append(all, expected("ttft-p99-guardrail", fmt.Sprintf("<= %s", grouped(ev.guardMS)), fmt.Sprintf("<= %s in more than half of the episodes", grouped(ev.guardMS)), ev.ttft(), "ms", ev.tests.ttftState()))
 	}
-	all = append(all, ev.shareExpected())
+	for _, r := range peerRules() {
+		all = append(all, ev.peerExpected(r))
+	}
 	all = append(all, ev.rateExpected()...)
 	return append(all, ev.errorExpected())
 }
@@ -55,33 +57,6 @@ func (ev *Evidence) ttft() figure {
 		}
 	}
 	return worst
-}
-
-func (ev *Evidence) shareExpected() spec.Expected {
-	f, state := notMeasured(), spec.NotJudged
-	worker, _ := ev.leastShare()
-	if worker != "" {
-		f = over(ev.shares[worker])
-		slow, suspects := ev.tests.slowWorkers()
-		switch {
-		case len(slow) > 0:
-			state = spec.Fail
-		case len(suspects) > 0 || !ev.tests.enough():
-			state = spec.Inconclusive
-		case f.value < ev.th.PeerShare: // it was sent less
-			state = spec.NotJudged
-		default:
-			state = spec.Pass
-		}
-	}
-	e := expected("least-token-share", fmt.Sprintf(">= %.2f of fair", ev.th.PeerShare), fmt.Sprintf(">= %.2f in more than %s of the episodes", ev.th.PeerShare, percent(1-ev.th.PeerEpisodes)), f, "of fair", state)
-	if worker != "" {
-		e.Note = workerWord(worker)
-	}
-	if ev.plan.Point.Workers == 1 {
-		e.Note = "one worker has no peers"
-	}
-	return e
 }
 
 func (ev *Evidence) rateExpected() []spec.Expected {
@@ -154,8 +129,8 @@ func (ev *Evidence) figures() []spec.Figure {
 			with++
 		}
 	}
-	say(Throughput, ev.overall, "tokens/s", "stall-free batches of whole request lifetimes; t interval over episodes, 95 %")
-	say(GrossThroughput, over(gross), "tokens/s", "stalls and all; t interval over episodes, 95 %")
+	say(Throughput, ev.overall, "tokens/s", "stall-free batches of whole request lifetimes; t interval of ln(throughput) over episodes, 95 %")
+	say(GrossThroughput, over(gross), "tokens/s", "stalls and all; t interval of ln(throughput) over episodes, 95 %")
 	say("ttft-p99", ev.ttft(), "ms", "worst episode, its clean part; moving-block bootstrap, 95 %")
 	say("gross-ttft-p99", figure{largest(ttftGross), math.NaN(), math.NaN(), len(ttftGross)}, "ms", "worst episode, stalls and all")
 	if sent > 0 {

@@ -47,7 +47,7 @@ const (
 func KneeLevelOf(r *spec.EpisodeRecord, t *spec.Thresholds) KneeLevel {
 	e := &r.Episode
 	l := KneeLevel{InFlight: e.Point.Concurrency, Held: e.Client.InFlight,
-		Throughput: spec.Figure{Name: Throughput, Unit: "tokens/s", By: "t interval of batches of whole request lifetimes, 95 %"}}
+		Throughput: spec.Figure{Name: Throughput, Unit: "tokens/s", By: "t interval of ln(throughput) over batches of whole request lifetimes, 95 %"}}
 	if w := e.Point.Workers; w > 0 {
 		l.PerGPU = float64(l.InFlight) / float64(w)
 	}

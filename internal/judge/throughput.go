@@ -37,7 +37,7 @@ func (d *digest) measureThroughput(requests []spec.Request, stalled []bool, th *
 	if len(d.batches) == 0 || len(requests) == 0 {
 		return
 	}
-	mean, low, high := stats.MeanInterval(d.batches, confidence)
+	mean, low, high := stats.PositiveMeanInterval(d.batches, confidence)
 	if len(d.batches) == 1 {
 		mean = d.batches[0]
 	}

@@ -25,6 +25,31 @@ func MeanInterval(x []float64, confidence float64) (mean, low, high float64) {
 	return mean, mean - half, mean + half
 }
 
+// PositiveMeanInterval is the mean of values that are above 0 by their nature, such as
+// throughputs, with Student's t interval of their logarithms about it: it is as wide in
+// proportion on either side, and no bound is below 0, however few they are. Where one of
+// them is 0 there are no logarithms, and the interval is MeanInterval's, cut off at 0. All
+// three are NaN where a value is below 0; otherwise they are NaN where MeanInterval's are.
+func PositiveMeanInterval(x []float64, confidence float64) (mean, low, high float64) {
+	logs := make([]float64, len(x))
+	for i, v := range x {
+		if v < 0 {
+			return math.NaN(), math.NaN(), math.NaN()
+		}
+		logs[i] = math.Log(v)
+	}
+	mean, low, high = MeanInterval(x, confidence)
+	if math.IsNaN(low) {
+		return mean, low, high
+	}
+	if !allFinite(logs) {
+		return mean, max(0, low), high
+	}
+	_, below, above := MeanInterval(logs, confidence)
+	factor := math.Exp((above - below) / 2)
+	return mean, settled(mean / factor), settled(mean * factor)
+}
+
 // MeanDifference is the mean of y less that of x, with Student's t interval for two
 // samples of one spread: two short ones tell together how wide it is. With fewer than
 // two values in either the bounds are NaN; with none, or one that is no finite number,

@@ -39,6 +39,34 @@ func TestMeanIntervalIsStudents(t *testing.T) {
 	}
 }
 
+// The bounds of two are by hand: the mean over and times exp(t·d/2), where d is the distance of their
+// logarithms and t scipy 1.17.1's t.ppf(0.975, 1).
+func TestAnIntervalOfPositiveValuesHasNoBoundBelow0(t *testing.T) {
+	of948 := math.Exp(12.706204736174694 * math.Log(1254.0/948) / 2)
+	for name, c := range map[string]struct {
+		x               []float64
+		mean, low, high float64
+	}{
+		"two that differ":          {[]float64{948, 1254}, 1101, 1101 / of948, 1101 * of948},
+		"no spread":                {[]float64{3, 3, 3}, 3, 3, 3},
+		"one has no interval":      {[]float64{7}, 7, nan, nan},
+		"none":                     {nil, nan, nan, nan},
+		"nothing in one of two":    {[]float64{0, 12}, 6, 0, 6 + 6*12.706204736174694},
+		"nothing in both":          {[]float64{0, 0}, 0, 0, 0},
+		"one below 0":              {[]float64{-1, 12}, nan, nan, nan},
+		"one that is no number":    {[]float64{1, nan, 2}, nan, nan, nan},
+		"one that has no end":      {[]float64{1, inf, 2}, nan, nan, nan},
+		"more than can be written": {[]float64{1e-300, 1e300}, 5e299, 0, inf},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mean, low, high := stats.PositiveMeanInterval(c.x, 0.95)
+			if !near(mean, c.mean) || !near(low, c.low) || !near(high, c.high) {
+				t.Errorf("%v in %v to %v, want %v in %v to %v", mean, low, high, c.mean, c.low, c.high)
+			}
+		})
+	}
+}
+
 // The bounds are those of scipy 1.17.1's binomtest(k, n).proportion_ci(method="exact").
 func TestClopperPearsonIsExact(t *testing.T) {
 	for name, c := range map[string]struct {
