@@ -47,7 +47,7 @@ func (o *kneeOptions) define(cmd *cobra.Command) {
 		alias(f, "prompt-output-tokens-mean", "osl", "output-tokens-mean")
 		f.Int64Var(&t.point.entries, "num-dataset-entries", 0, "recycle `N` prompts, which a prefix cache will know; 0: every prompt is unique")
 		alias(f, "num-dataset-entries", "num-prompts", "conversation-num")
-		f.Float64Var(&t.point.sentinel, "sentinel-rate", 0, "of each load, send `N` requests a second on a fixed schedule, and fewer at the lowest levels (default: as validate does, a hundredth of what is in flight, 10 at most)")
+		f.Float64Var(&t.point.sentinel, "sentinel-rate", 0, "of each load, send `N` requests a second on a fixed schedule, and fewer at the lowest levels (default: as validate does, a hundredth of what is in flight, at least 0.5 and at most 10, and no more than keeps about a tenth of the load in flight)")
 	})
 	section(cmd, "Search", func(f *pflag.FlagSet) {
 		f.IntVar(&o.first, "first-per-gpu", 8, "begin with `N` requests in flight for each GPU")

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -95,6 +96,32 @@ func kneeThenValidate(t *testing.T, seed uint64, workers, output int, lasts floa
 	}
 	t.Errorf("seed %d: it was held against nothing", seed)
 	return
+}
+
+// The sentinel is part of a load, and of half of it: a load of four in flight is not
+// past the knee for the tokens that the sentinel adds to both.
+func TestTheSentinelPutsNoSmallLoadPastTheKnee(t *testing.T) {
+	s, err := readScenario(t.Context().Done(), "small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	th, _ := spec.DefaultThresholds(spec.ProfileSmoke)
+	for _, inFlight := range []int{4, 8} { // at 2 both workers have one, and there is no half
+		for seed := range uint64(10) {
+			point := spec.OperatingPoint{Workers: 2, Concurrency: inFlight, RampS: 2, DurationS: th.EpisodeS, InputTokens: 64, OutputTokens: 128,
+				Prompts: "unique", SentinelRate: checks.SentinelFor(inFlight, 128)}
+			plan := &spec.Plan{Schema: spec.PlanSchema, Profile: spec.ProfileSmoke, Stability: spec.StabilityReport, Point: point, Thresholds: th, Seed: seed + 1, Half: halfOf(point),
+				Constraints: []spec.Constraint{{Name: spec.ConstraintThroughput, Comparator: ">=", Threshold: 1, Unit: "tokens/s"}}}
+			v, err := checks.Run(t.Context(), plan, &virtualFleet{scenario: s.Scenario, seed: seed + 1}, unkept{}, nobody{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := slices.IndexFunc(v.Figures, func(f spec.Figure) bool { return f.Name == "elasticity" })
+			if at < 0 || *v.Figures[at].Value < 0.8 {
+				t.Errorf("%d in flight, seed %d: %s: %+v", inFlight, seed+1, v.Reason, v.Notes)
+			}
+		}
+	}
 }
 
 type unseenKnee struct{}

@@ -61,7 +61,7 @@ bad scenario file; 3 the record could not be written; 130 interrupted.`,
 		f.IntVar(&o.seeds, "seeds", 1, "play each scenario with `N` seeds")
 		f.Uint64Var(&o.firstSeed, "first-seed", 1, "`K`, the first of the seeds")
 		f.IntVar(&o.episodes, "episodes", 0, "load the fleet `N` times, and judge it as a run that ends there; 0 is until it is decided")
-		f.Float64Var(&o.sentinel, "sentinel-rate", 0, "send `R` requests a second of the load on a fixed schedule; 0: none (default: a hundredth of what is in flight, 10 at most, and fewer where answers are long and users few)")
+		f.Float64Var(&o.sentinel, "sentinel-rate", 0, "send `R` requests a second of the load on a fixed schedule; 0: none (default: a hundredth of what is in flight, at least 0.5 and at most 10, and no more than keeps about a tenth of the load in flight)")
 		f.StringVar(&o.profile, "profile", spec.ProfileStandard, "`NAME` of the profile that it is judged by: smoke, quick, standard, certify, or classic, the published gate")
 	})
 	section(cmd, "Output", func(f *pflag.FlagSet) {

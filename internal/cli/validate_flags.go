@@ -104,7 +104,7 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 		alias(f, "prompt-output-tokens-mean", "osl", "output-tokens-mean")
 		f.Int64Var(&o.point.entries, "num-dataset-entries", 0, "recycle `N` prompts, which a prefix cache will know; 0: every prompt is unique")
 		alias(f, "num-dataset-entries", "num-prompts", "conversation-num")
-		f.Float64Var(&o.point.sentinel, "sentinel-rate", 0, "send `N` requests a second of the load on a fixed schedule; 0: none (default: a hundredth of what is in flight, 10 at most, and fewer where answers are long and users few)")
+		f.Float64Var(&o.point.sentinel, "sentinel-rate", 0, "send `N` requests a second of the load on a fixed schedule; 0: none (default: a hundredth of what is in flight, at least 0.5 and at most 10, and no more than keeps about a tenth of the load in flight)")
 	})
 	section(cmd, "Judgement", func(f *pflag.FlagSet) {
 		f.StringVarP(&o.recipe, "recipe", "r", "", "what is wanted of this hardware, a `FILE|NAME`: a file, or an overlay of the library (see 'aicr recipe --list')")
