@@ -36,8 +36,9 @@ func blackHole(ev *Evidence) []spec.Finding {
 	return []spec.Finding{{Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh, Workers: workers, GPUs: ev.gpusOf(workers),
 		Summary:  fmt.Sprintf("%s %s what it is sent at once and draws the traffic: %s requests failed so", several("worker", workers), verb(len(workers), "fails", "fail"), grouped(float64(fast))),
 		Evidence: firstOf(seen, 8),
-		Advice: []string{"take the worker out of the router's list, or restart it", "`kubectl logs POD --previous`: it may have crashed",
-			"with least-loaded routing, have the router eject a worker that fails"}}}
+		Advice: ev.advise(tip{any: "take the worker out of the router's list, or restart it"},
+			tip{cluster: "`kubectl logs POD --previous`: it may have crashed", endpoint: "look at the worker's log: it may have crashed"},
+			tip{any: "with least-loaded routing, have the router eject a worker that fails"})}}
 }
 
 // holes are the workers that stood empty while requests were refused in a burst.

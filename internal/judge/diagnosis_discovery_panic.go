@@ -30,7 +30,8 @@ func discoveryPanic(ev *Evidence) []spec.Finding {
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: sure,
 		Summary:  "the frontend's discovery panicked: it is up and never serves",
 		Evidence: append(seen, fmt.Sprintf("no completion in %s", lasted(ev.start.notServed.T))),
-		Advice:   []string{"align the runtime's image tag with the version of the chart", "`kubectl logs -l nvidia.com/dynamo-component-type=frontend --tail=100`"}}
+		Advice: ev.advise(tip{any: "align the runtime's image tag with the version of the chart"},
+			tip{cluster: "`kubectl logs -l nvidia.com/dynamo-component-type=frontend --tail=100`", endpoint: "look at the frontend's log"})}
 	if skew := skewed(ev); skew != "" {
 		f.Evidence = append(f.Evidence, skew)
 	}

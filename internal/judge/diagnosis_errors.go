@@ -35,7 +35,7 @@ func failedRequests(ev *Evidence) []spec.Finding {
 	}
 	counted := lostRequests{failed: failed, sent: sent}
 	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceVeryHigh, Summary: counted.words(),
-		Advice: []string{"look at the frontend's log around the times in requests.jsonl", "`kubectl get events --sort-by=.lastTimestamp`"}}
+		Advice: ev.advise(tip{any: "look at the frontend's log around the times in requests.jsonl"}, tip{cluster: "`kubectl get events --sort-by=.lastTimestamp`"})}
 	switch worst := ev.lostOutside(); {
 	case counted.over(ev.th):
 		f.Severity = spec.SeverityFail

@@ -14,7 +14,8 @@ func fleetSlow(ev *Evidence) []spec.Finding {
 	}
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh,
 		Summary: ev.slowWords(), Evidence: ev.slowEvidence(),
-		Advice: []string{"compare versions, flags and clocks with the machine that the reference is of", "`nvidia-smi -q -d CLOCK,PERFORMANCE`", "`aicr knee --url URL`: is it the same curve, lower?"}}
+		Advice: ev.advise(tip{any: "compare versions, flags and clocks with the machine that the reference is of"}, tip{gpu: "`nvidia-smi -q -d CLOCK,PERFORMANCE`"},
+			tip{any: "`aicr knee --url URL`: is it the same curve, lower?"})}
 	if ev.chanceOfTheKnee() {
 		f.Severity, f.Confidence = spec.SeverityNote, spec.ConfidenceLow
 		f.Advice = stepDown()

@@ -10,7 +10,8 @@ import (
 // network, and no one worker.
 func fleetStands(ev *Evidence) []spec.Finding {
 	f := spec.Finding{Severity: spec.SeverityNote, Confidence: spec.ConfidenceMedium,
-		Advice: []string{"look at the frontend's CPU, at interrupts and at isolcpus on its node", "`kubectl top pod`; `cat /proc/pressure/cpu` on the node", "add a frontend replica"}}
+		Advice: ev.advise(tip{any: "look at the frontend's CPU, at interrupts and at isolcpus on its node"},
+			tip{cluster: "`kubectl top pod`; `cat /proc/pressure/cpu` on the node", endpoint: "`top -H` and `cat /proc/pressure/cpu` on the frontend's machine"}, tip{any: "add a frontend replica"})}
 	n, longest := 0, 0
 	for _, d := range ev.episodes {
 		for _, s := range d.stalls {

@@ -20,7 +20,8 @@ func slowHost(ev *Evidence) []spec.Finding {
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceMedium,
 		Summary:  "the host path is slow: " + ev.slowWords() + ", and requests wait before the workers have them",
 		Evidence: append(ev.slowEvidence(), evidence...),
-		Advice:   []string{"look at the frontend's CPU: `kubectl top pod`; is one thread at 100 %?", "`cat /proc/cmdline` on the node: isolcpus, nohz_full?", "look at the interrupts' affinity, and add a frontend replica"}}
+		Advice: ev.advise(tip{cluster: "look at the frontend's CPU: `kubectl top pod`; is one thread at 100 %?", endpoint: "look at the frontend's CPU: `top -H`; is one thread at 100 %?"},
+			tip{any: "`cat /proc/cmdline` on the node: isolcpus, nohz_full?"}, tip{any: "look at the interrupts' affinity, and add a frontend replica"})}
 	return []spec.Finding{ev.unlessPastKnee(f)}
 }
 

@@ -25,7 +25,8 @@ func startTimeout(ev *Evidence) []spec.Finding {
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh,
 		Summary:  fmt.Sprintf("the endpoint never served: no completion in %s", lasted(e.T)),
 		Evidence: []string{clip(e.Text)},
-		Advice:   []string{"look at the frontend's log, and at what it lists: `curl URL/v1/models`", "`kubectl get pods -o wide`: are all workers ready?"}}
+		Advice: ev.advise(tip{any: "look at the frontend's log, and at what it lists: `curl URL/v1/models`"},
+			tip{cluster: "`kubectl get pods -o wide`: are all workers ready?", endpoint: "ask each worker without what is between: `aicr bench --url WORKER_URL`"})}
 	for _, a := range ev.start.answers {
 		if a.Text != "" && !strings.Contains(e.Text, a.Text) {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s", workerOrNobody(a.Worker), clip(a.Text)))

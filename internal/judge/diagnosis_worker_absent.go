@@ -19,8 +19,9 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 		return nil
 	}
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceVeryHigh,
-		Advice: []string{"`kubectl get pods -o wide`: which worker's pod is missing or restarted?", "`kubectl describe pod POD`; `kubectl logs POD --previous`",
-			"a worker that was frozen for some 10 s leaves discovery and does not come back: restart it"}}
+		Advice: ev.advise(tip{cluster: "`kubectl get pods -o wide`: which worker's pod is missing or restarted?", endpoint: "does the worker's process run, and what is in its log?"},
+			tip{cluster: "`kubectl describe pod POD`; `kubectl logs POD --previous`", endpoint: "ask it without what is between: `aicr bench --url WORKER_URL`"},
+			tip{cluster: "a worker that was frozen for some 10 s leaves discovery and does not come back: restart it"})}
 	holed := map[string]bool{}
 	for _, d := range ev.looked() {
 		for _, w := range holes(d) {

@@ -16,8 +16,9 @@ func workerSlow(ev *Evidence) []spec.Finding {
 		return sentLess(ev)
 	}
 	f := spec.Finding{Severity: spec.SeverityFail, Confidence: spec.ConfidenceHigh, Workers: slow,
-		Advice: []string{"compare the GPU's clocks, power and PCIe link with its peers': `nvidia-smi -q -d CLOCK,POWER,PERFORMANCE -i GPU`", "`aicr bench --url URL` straight at the worker and at a peer",
-			"move the worker to another GPU: does the slowness go with it?"}}
+		Advice: ev.advise(tip{gpu: "compare the GPU's clocks, power and PCIe link with its peers': `nvidia-smi -q -d CLOCK,POWER,PERFORMANCE -i GPU`",
+			endpoint: "compare what its machine does with its peers': other processes, CPU, clocks"}, tip{any: "`aicr bench --url URL` straight at the worker and at a peer"},
+			tip{gpu: "move the worker to another GPU: does the slowness go with it?", endpoint: "move the worker to another machine: does the slowness go with it?"})}
 	if len(slow) == 0 {
 		f.Severity, f.Confidence, f.Workers = spec.SeverityNote, spec.ConfidenceLow, suspects
 	}
