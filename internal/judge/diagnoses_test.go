@@ -413,6 +413,17 @@ func diagnosisCases() map[string]diagnosisCase {
 				p.Gap = spec.GapRefused
 			}
 		}}), verdict: spec.Fail, want: []string{"fail worker/absent 2,3"}, words: []string{"workers 2 and 3 are not there"}},
+		"a worker was frozen before the load, and its gauge reads 0": {episodes: times(2, bout{nameless: true, pace: only(3, 0, 99, 0)}), verdict: spec.Fail,
+			want: []string{"fail worker/absent 3", "fail fleet/slow"}, words: []string{"workers made 0.00 to 1.33 of a fair share each", "worker 3 answers none of the requests that it has", "up to 8 requests waited for one that no other worker's page has"}},
+		"a worker gets nothing to do": {episodes: times(2, bout{nameless: true, route: awayFrom(3, 0)}), verdict: spec.Fail,
+			want: []string{"fail worker/absent 3"}, words: []string{"worker 3 got nothing to do", "worker 3 is there and got nothing to do"}},
+		"a worker gets nothing to do, and requests that another one has are not answered": {episodes: times(2, bout{nameless: true, route: awayFrom(3, 0), pace: only(2, 0, 99, 0), page: func(_, w int, p *spec.Sample) {
+			if w == 2 {
+				p.Worker.Running = new(20.0)
+			}
+		}}), verdict: spec.Fail, want: []string{"fail worker/absent 3", "fail worker/stall 2"}, words: []string{"worker 3 is there and got nothing to do"}},
+		"a worker was silent before the load, and serves": {events: []spec.Event{{Kind: spec.EventAnswer, Worker: "3", Reason: "silent"}}, episodes: times(2, bout{}), verdict: spec.Fail,
+			want: []string{"fail worker/absent 3"}, words: []string{"worker 3 never answered before the load"}},
 		"a worker dies": {episodes: times(2, bout{route: awayFrom(3, 10), page: darkened(3, 12, 99, spec.GapRefused)}), verdict: spec.Fail,
 			want: []string{"fail worker/absent 3"}, words: []string{"worker 3 served, and was gone from 12 s on", "GPU-3"}},
 		"a worker left discovery and its page lives on": {episodes: times(2, bout{route: awayFrom(3, 10)}), verdict: spec.Fail,

@@ -113,7 +113,11 @@ func (ev *Evidence) slowEvidence() []string {
 			counted(float64(ref.N), "episode"), percent(ref.Dispersion), ref.Dispersion, ev.tests.sigma))
 	}
 	if len(ev.shares) > 1 {
-		all = append(all, fmt.Sprintf("workers are even: %.2f to %.2f of a fair share", least, most))
+		even := fmt.Sprintf("workers are even: %.2f to %.2f of a fair share", least, most)
+		if least < ev.th.PeerShare {
+			even = fmt.Sprintf("workers made %.2f to %.2f of a fair share each", least, most)
+		}
+		all = append(all, even)
 	}
 	return firstOf(all, 8)
 }

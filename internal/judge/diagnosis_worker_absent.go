@@ -64,6 +64,8 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 				say(w.name, "%s: nobody answers in the place of worker %s", d.title(), w.name)
 			case w.absent == left:
 				say(w.name, "%s: worker %s served, and was gone from %.0f s on, or for a while", d.title(), w.name, w.goneS)
+			case w.absent == answersNone:
+				say(w.name, "%s: worker %s made no token, while up to %.0f requests waited for one that no other worker's page has", d.title(), w.name, w.waiting)
 			case w.absent == neverServed && d.gross > 0 && ev.starved[w.name] == 0 && !(d.prefixHits() >= ev.th.PrefixHit):
 				say(w.name, "%s: worker %s is there and got nothing to do", d.title(), w.name)
 			}
@@ -110,14 +112,14 @@ func (ev *Evidence) howAbsent(workers []string) string {
 	if !slices.ContainsFunc(workers, func(w string) bool { return !gone[w] }) {
 		return "ended during the run"
 	}
-	worst := neverServed
 	if len(ev.looked()) == 0 && ev.start.notServed != nil {
 		return "never became ready"
 	}
+	worst := stays
 	for _, d := range ev.looked() {
 		for _, w := range d.workers {
-			if slices.Contains(workers, w.name) && w.absent != stays {
-				worst = min(worst, w.absent)
+			if slices.Contains(workers, w.name) && w.absent != stays && (worst == stays || w.absent < worst) {
+				worst = w.absent
 			}
 		}
 	}
@@ -126,7 +128,11 @@ func (ev *Evidence) howAbsent(workers []string) string {
 		return verb(len(workers), "is", "are") + " not there"
 	case left:
 		return "ceased to serve"
-	case stays, neverServed:
+	case answersNone:
+		return verb(len(workers), "answers", "answer") + " none of the requests that " + verb(len(workers), "it has", "they have")
+	case neverServed:
+		return "got nothing to do"
+	case stays:
 	}
-	return "got nothing to do"
+	return "never answered before the load"
 }

@@ -91,6 +91,7 @@ type workerDigest struct {
 	requests       int
 	absent         absence
 	goneS          float64 // since when, for one that left
+	waiting        float64 // requests without an answer that no other worker has, the most at a time, for one that answers none
 	hits           float64 // share of its prompt tokens that it found cached; NaN: not told
 	power          float64 // of its GPU, median over the clean part
 	best           float64 // tokens of a good second
@@ -103,8 +104,12 @@ const (
 	stays       absence = iota
 	neverThere          // nobody answers in its place
 	left                // it was there, and went
+	answersNone         // it is there and makes no token, while requests wait that no other worker has
 	neverServed         // it is there, and got nothing to do
 )
+
+// there says whether the worker was there throughout.
+func (a absence) there() bool { return a == stays || a == answersNone || a == neverServed }
 
 // hostDigest is what tells a slow host from slow GPUs.
 type hostDigest struct {
@@ -315,9 +320,11 @@ func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th 
 		if l.prefixQueries > 0 {
 			w.hits = l.prefixHits / l.prefixQueries
 		}
-		w.absent, w.goneS = l.gone(t, th)
+		if w.absent, w.goneS = l.gone(t, th); w.absent == answersNone {
+			w.waiting = t.heldBySilent(l, th)
+		}
 		d.asked += l.asked
-		if w.absent == stays || w.absent == neverServed {
+		if w.absent.there() {
 			d.lost += l.lost
 		}
 		d.workers = append(d.workers, w)
@@ -414,6 +421,8 @@ func (l *lane) gone(t *timeline, th *spec.Thresholds) (absence, float64) {
 		return neverThere, 0
 	case known == 0 && refused == 0:
 		return stays, 0 // nobody tells
+	case last < 0 && empty(0) && t.heldBySilent(l, th) > 0:
+		return answersNone, 0
 	case last < 0 && empty(0):
 		return neverServed, 0
 	case last < 0:
@@ -432,6 +441,30 @@ func (l *lane) gone(t *timeline, th *spec.Thresholds) (absence, float64) {
 // goneFor is for how many seconds in a row nobody must answer in a worker's place,
 // before it is gone: a page that is refused once is no sign.
 const goneFor = 3
+
+// heldBySilent is how many requests that never had a token were in flight at most beyond
+// those that the other workers' pages have; 0: there were none for long. Where one worker
+// alone makes no token, it holds them, whatever its gauges read: a page may be served by
+// another process than the engine that stopped.
+func (t *timeline) heldBySilent(l *lane, th *spec.Thresholds) (most float64) {
+	known := 0
+	for k := range t.seconds {
+		others := 0.0
+		for _, o := range t.workers {
+			if o != l {
+				others += o.held[k]
+			}
+		}
+		if held := min(t.unanswered[k], t.inFlight[k]-others); held >= 1 {
+			known++
+			most = max(most, held)
+		}
+	}
+	if float64(known) < th.WedgedS {
+		return 0
+	}
+	return most
+}
 
 // busyWithout says whether the others went on.
 func (t *timeline) busyWithout(l *lane, from int) bool {

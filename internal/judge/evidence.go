@@ -228,7 +228,7 @@ func (ev *Evidence) peers(d *digest) []string {
 	}
 	var among []*workerDigest
 	for _, w := range d.workers {
-		if w.absent == stays || w.absent == neverServed {
+		if w.absent.there() {
 			among = append(among, w)
 		}
 	}
@@ -257,7 +257,7 @@ func (ev *Evidence) peers(d *digest) []string {
 		switch {
 		case share < ev.th.StarvedShare && hits >= ev.th.PrefixHit && !(speed < ev.th.PeerPerRequest):
 			ev.starved[w.name]++
-		case w.absent == neverServed, stalled[w.name] && !shared:
+		case w.absent != stays, stalled[w.name] && !shared:
 		case ev.lags(w.name, share, speed):
 			slow = append(slow, w.name)
 		}

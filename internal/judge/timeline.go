@@ -20,11 +20,13 @@ type timeline struct {
 	fleet    []float64 // tokens that reached the client
 	starts   []float64 // first tokens that did
 	inFlight []float64 // that the client awaits
-	named    bool      // the client knows who served what
-	told     bool      // there is telemetry of workers
-	unjoined bool      // client and telemetry name the workers differently
-	proxy    string    // where a page was passed on to several workers: it is of none of them
-	crowded  int       // names of workers, where they are too many to be those of workers; 0: they are not
+	// unanswered are those of them that never had a token.
+	unanswered []float64
+	named      bool   // the client knows who served what
+	told       bool   // there is telemetry of workers
+	unjoined   bool   // client and telemetry name the workers differently
+	proxy      string // where a page was passed on to several workers: it is of none of them
+	crowded    int    // names of workers, where they are too many to be those of workers; 0: they are not
 }
 
 // mostLanes is how many workers an episode may name, in answers or on metrics pages: twice
@@ -364,6 +366,7 @@ func orNaN(v float64, ok bool) float64 {
 // readRequests takes what the client has of each stream.
 func (t *timeline) readRequests(requests []spec.Request) {
 	t.fleet, t.inFlight, t.starts = make([]float64, t.seconds), make([]float64, t.seconds), make([]float64, t.seconds)
+	t.unanswered = make([]float64, t.seconds)
 	if t.named {
 		for i := range requests {
 			if name := requests[i].Worker; name != "" {
@@ -380,6 +383,9 @@ func (t *timeline) readRequests(requests []spec.Request) {
 			continue // nobody waited
 		}
 		add(t.inFlight, q.Sent, q.End, 1/float64(second))
+		if q.First == 0 {
+			add(t.unanswered, q.Sent, q.End, 1/float64(second))
+		}
 		var l *lane
 		if t.named && q.Worker != "" {
 			l = t.index[q.Worker]
