@@ -112,8 +112,18 @@ var (
 	statsTokens  = regexp.MustCompile(`\bAvg generation throughput: (\d+(?:\.\d+)?) tokens/s`)
 	statsRunning = regexp.MustCompile(`\bRunning: (\d+) reqs`)
 	statsWaiting = regexp.MustCompile(`\b(?:Waiting|Pending): (\d+) reqs`)
-	statsKVUsage = regexp.MustCompile(`\bGPU KV cache usage: (\d+(?:\.\d+)?)%`)
+	statsKVUsage = regexp.MustCompile(`\b\w+ KV cache usage: (\d+(?:\.\d+)?)%`) // GPU, CPU, XPU: the device's name
+	statsGPUKV   = regexp.MustCompile(`\bGPU KV cache usage: (\d+(?:\.\d+)?)%`)
 )
+
+// kvUsageOf is the pattern of a line's KV use. A line of vLLM 0.5 tells that of the swap
+// space in CPU memory beside the GPU's, which is the cache.
+func kvUsageOf(line string) *regexp.Regexp {
+	if strings.Contains(line, "GPU KV cache usage: ") {
+		return statsGPUKV
+	}
+	return statsKVUsage
+}
 
 // engineStats reads such a line.
 func engineStats(line, instance string) (spec.Sample, bool) {
@@ -136,7 +146,7 @@ func engineStats(line, instance string) (spec.Sample, bool) {
 	}{
 		{workerRunning.field, &w.Running, statsRunning, 1},
 		{workerWaiting.field, &w.Waiting, statsWaiting, 1},
-		{workerKVUsage.field, &w.KVUsage, statsKVUsage, 1e-2},
+		{workerKVUsage.field, &w.KVUsage, kvUsageOf(line), 1e-2},
 		{"tokens_per_s", &w.TokensPerS, statsTokens, 1},
 	} {
 		if m := f.pattern.FindStringSubmatch(line); m != nil {

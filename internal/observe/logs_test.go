@@ -56,6 +56,9 @@ func TestEngineLinesOfOtherVersions(t *testing.T) {
 	}{
 		{"the order is free", "Engine 003: GPU KV cache usage: 50.0%, Waiting: 1 reqs, Running: 2 reqs", &spec.WorkerSample{Running: f(2), Waiting: f(1), KVUsage: f(0.5)}, []string{"tokens_per_s"}},
 		{"a number that is cut short is none", "Engine 000: Avg generation throughput: 12.3 tokens/s, Running: 2 reqs, Waiting: 3 reqs, GPU KV cache usage: 1", &spec.WorkerSample{Running: f(2), Waiting: f(3), TokensPerS: f(12.3)}, []string{"kv_usage"}},
+		{"the device may have another name", "(APIServer pid=14777) INFO 11-16 16:46:51 [loggers.py:335] Engine 000: Avg prompt throughput: 671.1 tokens/s, Avg generation throughput: 276.6 tokens/s, Running: 8 reqs, Waiting: 4 reqs, CPU KV cache usage: 0.3%, Prefix cache hit rate: 42.3%", &spec.WorkerSample{Running: f(8), Waiting: f(4), KVUsage: f(0.003), TokensPerS: f(276.6)}, nil},
+		{"of a GPU's cache and the swap space in CPU memory, the GPU's is read", "Running: 2 reqs, Swapped: 0 reqs, Pending: 3 reqs, CPU KV cache usage: 90.0%, GPU KV cache usage: 25.0%.", &spec.WorkerSample{Running: f(2), Waiting: f(3), KVUsage: f(0.25)}, []string{"tokens_per_s"}},
+		{"a GPU's that is no number is not that of the swap space", "Running: 2 reqs, Pending: 3 reqs, GPU KV cache usage: nan%, CPU KV cache usage: 90.0%.", &spec.WorkerSample{Running: f(2), Waiting: f(3)}, []string{"kv_usage", "tokens_per_s"}},
 		{"colours do not matter", "\x1b[32mINFO\x1b[0m Engine 000: Running: \x1b[1m2\x1b[0m reqs, Waiting: 3 reqs", &spec.WorkerSample{Running: f(2), Waiting: f(3)}, []string{"kv_usage", "tokens_per_s"}},
 		{"the words alone are no line of an engine", "INFO Running: 4 reqs through the migration", nil, nil},
 		{"neither is a prompt", "INFO Received request cmpl-1: prompt: 'Engine 000: Running: 2 reqs, Waiting: 3 reqs'", nil, nil},
