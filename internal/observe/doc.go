@@ -6,9 +6,9 @@
 // Each kind of source is a file: it knows the words of one exporter and turns a
 // page of it into samples. To add one, write that file with a recorded real page
 // as its test, name its metrics in names.go, and add a line to sources in
-// source.go. A Poll asks a source at its times; a Follow listens to one that
-// speaks by itself. Nothing here touches the system: files, commands and clients
-// are given.
+// source.go; a worker's are in server_<name>.go, a file for each inference server.
+// A Poll asks a source at its times; a Follow listens to one that speaks by itself.
+// Nothing here touches the system: files, commands and clients are given.
 //
 // A source that does not answer in time is a gap with a reason, and a value that
 // it does not offer is "not measured" with a reason: neither is ever a zero, nor

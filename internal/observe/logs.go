@@ -144,9 +144,9 @@ func engineStats(line, instance string) (spec.Sample, bool) {
 		pattern *regexp.Regexp
 		scale   float64
 	}{
-		{workerRunning.field, &w.Running, statsRunning, 1},
-		{workerWaiting.field, &w.Waiting, statsWaiting, 1},
-		{workerKVUsage.field, &w.KVUsage, kvUsageOf(line), 1e-2},
+		{fieldRunning, &w.Running, statsRunning, 1},
+		{fieldWaiting, &w.Waiting, statsWaiting, 1},
+		{fieldKVUsage, &w.KVUsage, kvUsageOf(line), 1e-2},
 		{"tokens_per_s", &w.TokensPerS, statsTokens, 1},
 	} {
 		if m := f.pattern.FindStringSubmatch(line); m != nil {
@@ -166,8 +166,8 @@ func engineStats(line, instance string) (spec.Sample, bool) {
 	if w.TokensPerS != nil {
 		derived(&s, "tokens_per_s", "the log's own mean since its line before")
 	}
-	for _, v := range []value{workerGenerated, workerPrompt, workerPrefixQueries, workerPrefixHits, workerPreemptions, workerInFlight, workerEnded, workerFailed} {
-		notMeasured(&s, v.field, "the log has no counters")
+	for _, field := range []string{fieldGenerated, fieldPrompt, fieldPrefixQueries, fieldPrefixHits, fieldPreemptions, fieldInFlight, fieldEnded, fieldFailed} {
+		notMeasured(&s, field, "the log has no counters")
 	}
 	return s, true
 }

@@ -7,35 +7,16 @@ import "slices"
 type value struct {
 	field string // of the sample, as in its JSON
 	names []string
+	// also are names of what is counted beside, and added to it.
+	also []string
 	// labels picks the series where an exporter has others of the same name.
 	labels map[string]string
+	// take makes one value of the series; nil: their sum.
+	take func([]series) *float64
 }
 
-// The names of a worker's values. vLLM dropped gpu_ from its cache's names between
-// 0.11.0 and 0.14.1; Dynamo's mocker has both names of the cache's use, and none of
-// the counters of tokens and of the prefix cache.
-var (
-	workerRunning       = value{field: "running", names: []string{"vllm:num_requests_running"}}
-	workerWaiting       = value{field: "waiting", names: []string{"vllm:num_requests_waiting"}}
-	workerKVUsage       = value{field: "kv_usage", names: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}}
-	workerGenerated     = value{field: "generated_tokens", names: []string{"vllm:generation_tokens_total"}}
-	workerPrompt        = value{field: "prompt_tokens", names: []string{"vllm:prompt_tokens_total"}}
-	workerPrefixQueries = value{field: "prefix_queries", names: []string{"vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"}}
-	workerPrefixHits    = value{field: "prefix_hits", names: []string{"vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"}}
-	workerPreemptions   = value{field: "preemptions", names: []string{"vllm:num_preemptions_total"}}
-	workerInFlight      = value{field: "in_flight", names: []string{"dynamo_component_inflight_requests"}, labels: generate}
-	workerEnded         = value{field: "ended", names: []string{"dynamo_component_requests_total"}, labels: generate}
-	workerFailed        = value{field: "failed", names: []string{"dynamo_component_errors_total"}, labels: generate}
-	workerStarted       = value{field: "started_s", names: []string{"process_start_time_seconds"}}
-
-	// What tokens are derived from: the first of each request, and each gap after.
-	workerFirstTokens = value{names: []string{"vllm:time_to_first_token_seconds_count"}}
-	workerGaps        = value{names: []string{"vllm:inter_token_latency_seconds_count", "vllm:time_per_output_token_seconds_count"}}
-)
-
-// generate picks the endpoint that serves requests: a worker that tells a router
-// of its cache has a second one.
-var generate = map[string]string{"dynamo_endpoint": "generate"}
+// workerStarted is when a worker's process began. Every process may tell it.
+var workerStarted = value{field: "started_s", names: []string{"process_start_time_seconds"}}
 
 // The names of the frontend's values, as Dynamo has them.
 var (
@@ -105,7 +86,7 @@ type names map[string]bool
 func namesOf(values ...value) names {
 	set := names{}
 	for _, v := range values {
-		for _, n := range v.names {
+		for _, n := range slices.Concat(v.names, v.also) {
 			set[n] = true
 		}
 	}
@@ -114,14 +95,26 @@ func namesOf(values ...value) names {
 
 func (n names) has(name []byte) bool { return n[string(name)] }
 
+// of is the value that these series of it come to; nothing when there are none.
+func (v value) of(found []series) *float64 {
+	if v.take == nil {
+		return sum(found)
+	}
+	return v.take(found)
+}
+
 // in finds the series of a value on a page.
 func (v value) in(p page) []series {
+	var found []series
 	for _, name := range v.names {
-		if found := p.matching(name, v.labels); len(found) > 0 {
-			return found
+		if found = p.matching(name, v.labels); len(found) > 0 {
+			break
 		}
 	}
-	return nil
+	for _, name := range v.also {
+		found = append(found, p.matching(name, v.labels)...)
+	}
+	return found
 }
 
 // missing says why there is no value: it was looked for and not found, or is none.

@@ -36,7 +36,7 @@ func TestAPageIsReadAlikeWhateverCameBefore(t *testing.T) {
 
 func TestALineThatIsKnownIsStillChecked(t *testing.T) {
 	const head = `vllm:num_requests_running{engine="0",model_name="a } b"}`
-	wanted := namesOf(workerRunning)
+	wanted := names{"vllm:num_requests_running": true}
 	r := &parser{}
 	for _, tc := range []struct {
 		after string
@@ -74,7 +74,7 @@ func TestLabelsThatChangeEachTimeAreForgotten(t *testing.T) {
 		for j := range limits[LimitSeries].most {
 			fmt.Fprintf(&page, "vllm:num_requests_running{at=\"%d-%d\"} 1\n", i, j)
 		}
-		if _, err := r.parse(t.Context(), []byte(page.String()), namesOf(workerRunning)); err != nil {
+		if _, err := r.parse(t.Context(), []byte(page.String()), names{"vllm:num_requests_running": true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestLabelsThatChangeEachTimeAreForgotten(t *testing.T) {
 }
 
 func TestALabelCannotSpeakToATerminal(t *testing.T) {
-	p, err := (&parser{}).parse(t.Context(), []byte("vllm:num_requests_running{pod=\"\x1b[2J\x1b[31mevil\a\"} 1\n"), namesOf(workerRunning))
+	p, err := (&parser{}).parse(t.Context(), []byte("vllm:num_requests_running{pod=\"\x1b[2J\x1b[31mevil\a\"} 1\n"), names{"vllm:num_requests_running": true})
 	if err != nil {
 		t.Fatal(err)
 	}

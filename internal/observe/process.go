@@ -97,7 +97,11 @@ func sampleOf(all []spec.Sample, name string) *spec.WorkerSample {
 // AnswersForSeveral asks a worker's page some times, each on a connection of its own, and
 // reports whether several processes answer: then it is a proxy's.
 func AnswersForSeveral(ctx context.Context, s Source) bool {
-	p, ok := s.Reader.(*oneProcess)
+	r := s.Reader
+	if l, beside := r.(*loadReader); beside {
+		r = l.page
+	}
+	p, ok := r.(*oneProcess)
 	if !ok {
 		return false
 	}

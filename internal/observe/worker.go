@@ -12,19 +12,78 @@ import (
 
 // Worker is the metrics page of a worker.
 func Worker(c *Client, url string, l Labels) Source {
-	s := c.at(spec.SourceWorker, url, "", l, &workerPage{})
+	page := &workerPage{}
+	s := c.at(spec.SourceWorker, url, "", l, page)
 	if f, ok := s.Reader.(*fetch); ok {
 		s.Reader = &oneProcess{fetch: f}
 	}
+	s.Reader = besideLoad(c, url, s.Reader, page)
 	return s
 }
 
-// workerPage reads the metrics page of a vLLM worker, by itself or in Dynamo, and
-// of Dynamo's mocker.
-type workerPage struct{ parser }
+// The values of a worker's sample, by their names in its JSON.
+const (
+	fieldRunning       = "running"
+	fieldWaiting       = "waiting"
+	fieldDeferred      = "deferred"
+	fieldInFlight      = "in_flight"
+	fieldKVUsage       = "kv_usage"
+	fieldAsleep        = "asleep"
+	fieldGenerated     = "generated_tokens"
+	fieldEndedTokens   = "ended_tokens"
+	fieldPrompt        = "prompt_tokens"
+	fieldPrefixQueries = "prefix_queries"
+	fieldPrefixHits    = "prefix_hits"
+	fieldPreemptions   = "preemptions"
+	fieldRejected      = "rejected"
+	fieldEnded         = "ended"
+	fieldFailed        = "failed"
+	fieldAborted       = "aborted"
+)
 
-var workerNames = namesOf(workerRunning, workerWaiting, workerKVUsage, workerGenerated, workerPrompt, workerPrefixQueries,
-	workerPrefixHits, workerPreemptions, workerInFlight, workerEnded, workerFailed, workerFirstTokens, workerGaps, workerStarted)
+// workerFields are the values that a page may tell. Of those that are extra nothing is
+// said where a page has no such thing: most have not.
+var workerFields = []struct {
+	name  string
+	extra bool
+	into  func(*spec.WorkerSample) **float64
+}{
+	{fieldRunning, false, func(w *spec.WorkerSample) **float64 { return &w.Running }},
+	{fieldWaiting, false, func(w *spec.WorkerSample) **float64 { return &w.Waiting }},
+	{fieldDeferred, true, func(w *spec.WorkerSample) **float64 { return &w.Deferred }},
+	{fieldInFlight, false, func(w *spec.WorkerSample) **float64 { return &w.InFlight }},
+	{fieldKVUsage, false, func(w *spec.WorkerSample) **float64 { return &w.KVUsage }},
+	{fieldAsleep, true, func(w *spec.WorkerSample) **float64 { return &w.Asleep }},
+	{fieldGenerated, false, func(w *spec.WorkerSample) **float64 { return &w.Generated }},
+	{fieldEndedTokens, true, func(w *spec.WorkerSample) **float64 { return &w.EndedTokens }},
+	{fieldPrompt, false, func(w *spec.WorkerSample) **float64 { return &w.PromptTokens }},
+	{fieldPrefixQueries, false, func(w *spec.WorkerSample) **float64 { return &w.PrefixQueries }},
+	{fieldPrefixHits, false, func(w *spec.WorkerSample) **float64 { return &w.PrefixHits }},
+	{fieldPreemptions, false, func(w *spec.WorkerSample) **float64 { return &w.Preemptions }},
+	{fieldRejected, true, func(w *spec.WorkerSample) **float64 { return &w.Rejected }},
+	{fieldEnded, false, func(w *spec.WorkerSample) **float64 { return &w.Ended }},
+	{fieldFailed, false, func(w *spec.WorkerSample) **float64 { return &w.Failed }},
+	{fieldAborted, true, func(w *spec.WorkerSample) **float64 { return &w.Aborted }},
+}
+
+// workerPage reads the metrics page of a worker, of whichever of the servers it is.
+type workerPage struct {
+	parser
+	made    float64 // tokens by the page before, where they are estimated
+	hasLoad bool    // it is of a server that may have a /load beside
+}
+
+// servedHTTP is what the page of a Python server has whatever it tells of its engine.
+const servedHTTP = "http_request_duration_highr_seconds_count"
+
+var workerNames = func() names {
+	all := namesOf(workerStarted)
+	all[servedHTTP] = true
+	for i := range servers {
+		maps.Copy(all, servers[i].names())
+	}
+	return all
+}()
 
 func (w *workerPage) read(ctx context.Context, text []byte) ([]spec.Sample, error) {
 	p, err := w.parse(ctx, text, workerNames)
@@ -32,22 +91,23 @@ func (w *workerPage) read(ctx context.Context, text []byte) ([]spec.Sample, erro
 		return nil, err
 	}
 	started := greatest(workerStarted.in(p))
-	if delete(p, workerStarted.names[0]); len(p) == 0 { // every process may tell when it began
-		return nil, errNotAWorker
-	}
-	id := workerID(p)
 	index := indexed(p)
+	if len(index.servers) == 0 {
+		return nil, notAWorker(p)
+	}
+	w.hasLoad = slices.ContainsFunc(index.servers, func(s *server) bool { return s.load != "" })
+	id := workerID(p)
 	engines := index.engines()
 	if err := LimitEngines.within(len(engines)); err != nil {
 		return nil, err
-	}
-	if len(engines) == 0 {
-		engines = []string{""}
 	}
 	samples := make([]spec.Sample, 0, len(engines))
 	for _, engine := range engines {
 		s := index.sample(engine, len(engines) == 1)
 		s.Worker.Started = started
+		if len(engines) == 1 {
+			w.estimate(p, index.servers, &s)
+		}
 		if s.Name = id; len(engines) > 1 {
 			// Each is a scheduler with a GPU of its own: one that stands still must
 			// not hide in the sum.
@@ -58,12 +118,34 @@ func (w *workerPage) read(ctx context.Context, text []byte) ([]spec.Sample, erro
 	return samples, nil
 }
 
-const errNotAWorker = reason("no worker's metrics on the page: neither vllm: nor dynamo_component_")
+// estimate counts tokens where nothing else does as they are made.
+func (w *workerPage) estimate(p page, servers []*server, s *spec.Sample) {
+	for _, one := range servers {
+		if s.Worker.Generated != nil || one.estimate == nil {
+			continue
+		}
+		if made := one.estimate.made(p, w.made); made != nil {
+			w.made = *made
+			s.Worker.Generated = made
+			delete(s.NotMeasured, fieldGenerated)
+			derived(s, fieldGenerated, one.estimate.how)
+		}
+	}
+}
+
+// notAWorker says which pages are known, and why a vLLM may have none.
+func notAWorker(p page) error {
+	why := "no worker's metrics on the page: nothing of " + families()
+	if len(p[servedHTTP]) > 0 {
+		why += "; a vLLM that was started with --disable-log-stats tells none of its own"
+	}
+	return reason(why)
+}
 
 // workerID is the worker's number as the frontend and its answers write it.
 // Worker pages have the same number in hexadecimal.
 func workerID(p page) string {
-	for _, v := range []value{workerInFlight, workerEnded} {
+	for _, v := range dynamo.values {
 		for _, s := range v.in(p) {
 			if id, err := strconv.ParseUint(s.labels["worker_id"], 16, 64); err == nil {
 				return strconv.FormatUint(id, 10)
@@ -73,31 +155,39 @@ func workerID(p page) string {
 	return ""
 }
 
-// workerValues are what the values of a worker's sample are made of.
-var workerValues = []value{workerRunning, workerWaiting, workerKVUsage, workerGenerated, workerPrompt, workerPrefixQueries, workerPrefixHits,
-	workerPreemptions, workerInFlight, workerEnded, workerFailed, workerFirstTokens, workerGaps}
-
-// workerEngine are those of them that its engine tells.
-var workerEngine = []value{workerRunning, workerWaiting, workerKVUsage, workerGenerated, workerPrompt,
-	workerPrefixQueries, workerPrefixHits, workerPreemptions}
-
 // workerIndex is a worker's page, sorted once: each value's series by engine.
 type workerIndex struct {
-	of       map[string]map[string][]series // by the value's first name, and the engine
-	all      map[string][]series            // by the value's first name
+	servers  []*server // whose page it is: a runtime's and its engine's
+	found    map[string]*foundValue
 	pod, gpu string
 }
 
+// foundValue is a value that the page has.
+type foundValue struct {
+	value  value
+	server *server
+	of     map[string][]series // by engine; "": of all of them
+}
+
+// The fields of what tokens are derived from; no sample has them.
+const (
+	fieldFirsts = "first tokens"
+	fieldGaps   = "gaps"
+)
+
 func indexed(p page) *workerIndex {
-	x := &workerIndex{of: map[string]map[string][]series{}, all: map[string][]series{}}
-	for _, v := range workerValues {
-		all := v.in(p)
-		engines := map[string][]series{}
-		for _, s := range all {
-			engine := s.labels["engine"]
-			engines[engine] = append(engines[engine], s)
+	x := &workerIndex{found: map[string]*foundValue{}}
+	for i := range servers {
+		s := &servers[i]
+		if !s.on(p) {
+			continue
 		}
-		x.of[v.names[0]], x.all[v.names[0]] = engines, all
+		x.servers = append(x.servers, s)
+		for _, v := range s.values {
+			x.find(p, s, v.field, v)
+		}
+		x.find(p, s, fieldFirsts, s.firsts)
+		x.find(p, s, fieldGaps, s.gaps)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		for _, s := range p[name] {
@@ -108,94 +198,124 @@ func indexed(p page) *workerIndex {
 	return x
 }
 
+func (x *workerIndex) find(p page, s *server, field string, v value) {
+	all := v.in(p)
+	if x.found[field] != nil || len(all) == 0 {
+		return
+	}
+	f := &foundValue{v, s, map[string][]series{}}
+	for _, one := range all {
+		engine := s.engineOf(one)
+		f.of[engine] = append(f.of[engine], one)
+	}
+	x.found[field] = f
+}
+
 // engines lists those on the page: one, unless the worker is data-parallel.
 func (x *workerIndex) engines() []string {
 	found := map[string]bool{}
-	for _, v := range []value{workerRunning, workerWaiting, workerGenerated, workerFirstTokens} {
-		for engine := range x.of[v.names[0]] {
-			found[engine] = true
+	for _, field := range []string{fieldRunning, fieldWaiting, fieldGenerated, fieldFirsts} {
+		if f := x.found[field]; f != nil {
+			for engine := range f.of {
+				found[engine] = true
+			}
 		}
+	}
+	if delete(found, ""); len(found) == 0 {
+		return []string{""}
 	}
 	return slices.Sorted(maps.Keys(found))
 }
 
-// has reports whether the page has any series of these values.
-func (x *workerIndex) has(values ...value) bool {
-	return slices.ContainsFunc(values, func(v value) bool { return len(x.all[v.names[0]]) > 0 })
+// series are a value's of one engine. What is told of all engines together is that of the
+// only one.
+func (x *workerIndex) series(field, engine string, sole bool) []series {
+	f := x.found[field]
+	if f == nil {
+		return nil
+	}
+	if of := f.of[engine]; of != nil || !sole {
+		return of
+	}
+	return f.of[""]
 }
 
 // missing says why there is no number of a value.
-func (x *workerIndex) missing(v value) string {
-	if len(x.all[v.names[0]]) > 0 {
-		return "the worker tells no number"
+func (x *workerIndex) missing(field, engine string) string {
+	if f := x.found[field]; f != nil {
+		switch {
+		case f.of[engine] != nil:
+			return "the worker tells no number"
+		case f.of[""] != nil:
+			return "the worker counts its engines together"
+		}
+		return f.value.absent("the worker's engine " + engine)
 	}
-	return v.absent("the worker")
+	var told, who []string
+	for _, s := range x.servers {
+		if v, ok := s.value(field); ok {
+			told = append(told, v.names...)
+		}
+		who = append(who, s.name)
+	}
+	switch {
+	case len(told) > 0:
+		return value{names: told}.absent("the worker")
+	case len(x.servers) == 1 && x.servers[0].name == dynamo.name:
+		return "the worker has no metrics of its engine, as before its first request"
+	}
+	return wordy(who, "and") + " does not tell it"
 }
 
-// sample reads one engine's values. What the runtime counts is of the whole worker, so it
-// is left out where there are several engines.
+// sample reads one engine's values. What the page counts for all of them is left out where
+// there are several.
+//
+// A value that is missing was not measured, before the first request too: vLLM 0.32 has all
+// of its series from the start, but with several API servers its gauges begin with the
+// first request; Dynamo's mocker has none of its engine's until then.
 func (x *workerIndex) sample(engine string, sole bool) spec.Sample {
 	w := &spec.WorkerSample{}
 	s := spec.Sample{Source: spec.SourceWorker, Worker: w}
-	anyone := false
-	of := func(v value) []series { return x.of[v.names[0]][engine] }
-	for _, f := range []struct {
-		value value
-		into  **float64
-		take  func([]series) *float64
-	}{
-		{workerRunning, &w.Running, sum},
-		{workerWaiting, &w.Waiting, sum},
-		{workerKVUsage, &w.KVUsage, greatest},
-		{workerGenerated, &w.Generated, sum},
-		{workerPrompt, &w.PromptTokens, sum},
-		{workerPrefixQueries, &w.PrefixQueries, sum},
-		{workerPrefixHits, &w.PrefixHits, sum},
-		{workerPreemptions, &w.Preemptions, sum},
-	} {
-		if *f.into = f.take(of(f.value)); *f.into != nil {
-			anyone = true
-		} else {
-			notMeasured(&s, f.value.field, x.missing(f.value))
+	for _, f := range workerFields {
+		into := f.into(w)
+		if found := x.series(f.name, engine, sole); found != nil {
+			*into = x.found[f.name].value.of(found)
 		}
-	}
-	if !anyone && !x.has(workerEngine...) && !x.has(workerFirstTokens, workerGaps) {
-		// vLLM's series begin with the first request, so this is no defect.
-		s.NotMeasured = nil
-		for _, v := range workerEngine {
-			notMeasured(&s, v.field, "the worker has no vllm: metrics, as before its first request")
+		if *into != nil {
+			continue
 		}
-	}
-	if made := total(sum(of(workerFirstTokens)), sum(of(workerGaps))); w.Generated == nil && made != nil {
-		w.Generated = made
-		delete(s.NotMeasured, workerGenerated.field)
-		derived(&s, workerGenerated.field, "the counts of the worker's first-token and inter-token times, since it has no "+workerGenerated.names[0])
-	}
-	for _, f := range []struct {
-		value value
-		into  **float64
-	}{
-		{workerInFlight, &w.InFlight},
-		{workerEnded, &w.Ended},
-		{workerFailed, &w.Failed},
-	} {
-		switch {
-		case !sole:
-			notMeasured(&s, f.value.field, "the worker counts its engines together")
-		default:
-			if *f.into = sum(x.all[f.value.names[0]]); *f.into == nil {
-				notMeasured(&s, f.value.field, x.missing(f.value))
-			}
+		if f.extra && x.found[f.name] == nil {
+			continue
 		}
+		notMeasured(&s, f.name, x.missing(f.name, engine))
 	}
-	if w.Failed == nil && w.Ended != nil {
-		// Dynamo has the series from the first error on.
-		w.Failed = new(float64)
-		delete(s.NotMeasured, workerFailed.field)
-		derived(&s, workerFailed.field, "there is no "+workerFailed.names[0]+" yet, which begins with the first error")
-	}
+	x.derive(&s, engine, sole)
 	w.Pod, w.GPU = x.pod, x.gpu
 	return s
+}
+
+// derive makes what the page does not tell of what it does.
+func (x *workerIndex) derive(s *spec.Sample, engine string, sole bool) {
+	w := s.Worker
+	made := total(sum(x.series(fieldFirsts, engine, sole)), sum(x.series(fieldGaps, engine, sole)))
+	if w.Generated == nil && made != nil {
+		w.Generated = made
+		how := "the counts of the worker's first-token and inter-token times"
+		if v, ok := x.found[fieldFirsts].server.value(fieldGenerated); ok {
+			how += ", since it has no " + v.names[0]
+		}
+		delete(s.NotMeasured, fieldGenerated)
+		derived(s, fieldGenerated, how)
+	}
+	if w.Generated == nil && w.EndedTokens != nil {
+		notMeasured(s, fieldGenerated, x.found[fieldEndedTokens].server.name+" counts tokens when a request ends")
+	}
+	if ended := x.found[fieldEnded]; w.Failed == nil && w.Ended != nil && ended.server.begins {
+		w.Failed = new(float64)
+		v, _ := ended.server.value(fieldFailed)
+		delete(s.NotMeasured, fieldFailed)
+		derived(s, fieldFailed, "there is no "+v.names[0]+" yet, which begins with the first error")
+	}
 }
 
 // notMeasured says why a value is left out of a sample.

@@ -54,7 +54,7 @@ func TestWorkerPage(t *testing.T) {
 			string(recorded(t, "worker_before_first_request.txt")),
 			[]spec.Sample{{
 				Source: "worker", Name: "13886308762991187786",
-				NotMeasured: all("the worker has no vllm: metrics, as before its first request",
+				NotMeasured: all("the worker has no metrics of its engine, as before its first request",
 					"running", "waiting", "kv_usage", "generated_tokens", "prompt_tokens", "prefix_queries", "prefix_hits", "preemptions"),
 				Derived: map[string]string{"failed": "there is no dynamo_component_errors_total yet, which begins with the first error"},
 				Worker:  &spec.WorkerSample{InFlight: f(0), Ended: f(0), Failed: f(0)},
@@ -75,9 +75,9 @@ vllm:num_preemptions_total{engine="0",model_name="m"} 2
 			[]spec.Sample{{
 				Source: "worker",
 				NotMeasured: map[string]string{
-					"in_flight": "the worker has no dynamo_component_inflight_requests",
-					"ended":     "the worker has no dynamo_component_requests_total",
-					"failed":    "the worker has no dynamo_component_errors_total",
+					"in_flight": "vLLM does not tell it",
+					"ended":     "the worker has no vllm:request_success_total",
+					"failed":    "the worker has no vllm:request_success_total",
 				},
 				Worker: &spec.WorkerSample{
 					Running: f(7), Waiting: f(3), KVUsage: f(0.5), Generated: f(1234), PromptTokens: f(99), PrefixQueries: f(80), PrefixHits: f(60), Preemptions: f(2),
@@ -129,13 +129,13 @@ dynamo_component_inflight_requests{dynamo_endpoint="generate",worker_id="a"} 8
 `,
 			[]spec.Sample{
 				{
-					Source: "worker", Name: "10/0", NotMeasured: all("the worker counts its engines together", "in_flight", "ended", "failed"),
+					Source: "worker", Name: "10/0", NotMeasured: together,
 					Worker: &spec.WorkerSample{
 						Running: f(1), Waiting: f(0), KVUsage: f(0.1), Generated: f(10), PromptTokens: f(1), PrefixQueries: f(0), PrefixHits: f(0), Preemptions: f(0),
 					},
 				},
 				{
-					Source: "worker", Name: "10/1", NotMeasured: all("the worker counts its engines together", "in_flight", "ended", "failed"),
+					Source: "worker", Name: "10/1", NotMeasured: together,
 					Worker: &spec.WorkerSample{
 						Running: f(2), Waiting: f(5), KVUsage: f(0.2), Generated: f(20), PromptTokens: f(2), PrefixQueries: f(0), PrefixHits: f(0), Preemptions: f(0),
 					},
@@ -155,6 +155,12 @@ dynamo_component_inflight_requests{dynamo_endpoint="generate",worker_id="a"} 8
 	}
 }
 
+var together = map[string]string{
+	"in_flight": "the worker counts its engines together",
+	"ended":     "the worker has no dynamo_component_requests_total or vllm:request_success_total",
+	"failed":    "the worker has no dynamo_component_errors_total or vllm:request_success_total",
+}
+
 func all(why string, fields ...string) map[string]string {
 	m := map[string]string{}
 	for _, name := range fields {
@@ -170,10 +176,11 @@ func TestAPageThatIsNoneIsAReason(t *testing.T) {
 		page   string
 		want   string
 	}{
-		{"empty, of a worker", &workerPage{}, "", "neither vllm: nor dynamo_component_"},
+		{"empty, of a worker", &workerPage{}, "", "nothing of Dynamo (dynamo_component_), vLLM (vllm:), SGLang (sglang:), "},
 		{"empty, of a frontend", &frontendPage{}, "\n\n", "nothing begins with dynamo_frontend_"},
-		{"another exporter's", &workerPage{}, "go_goroutines 7\n", "neither vllm: nor dynamo_component_"},
-		{"a frontend's, as a worker's", &workerPage{}, string(recorded(t, "frontend_during_load.txt")), "neither vllm: nor dynamo_component_"},
+		{"another exporter's", &workerPage{}, "go_goroutines 7\n", "nothing of Dynamo (dynamo_component_), vLLM (vllm:), SGLang (sglang:), "},
+		{"a frontend's, as a worker's", &workerPage{}, string(recorded(t, "frontend_during_load.txt")), "nothing of Dynamo (dynamo_component_), vLLM (vllm:), SGLang (sglang:), "},
+		{"a vLLM's without statistics", &workerPage{}, "python_info 1\nhttp_request_duration_highr_seconds_count 0\n", "a vLLM that was started with --disable-log-stats tells none of its own"},
 		{"cut in the middle of a line", &workerPage{}, "vllm:num_requests_running 7", "ends in the middle of a line"},
 		{"HTML", &workerPage{}, "<!doctype html>\n<html>\n", "not a metrics page"},
 		{"JSON", &workerPage{}, "{\"a\": 1}\n", "not a metrics page"},

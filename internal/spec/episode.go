@@ -237,15 +237,20 @@ func textsOf(all map[string]string, f func(string) string) map[string]string {
 type WorkerSample struct {
 	Running       *float64 `json:"running,omitempty"`
 	Waiting       *float64 `json:"waiting,omitempty"`
-	InFlight      *float64 `json:"in_flight,omitempty"` // what it was handed and has not ended, by its runtime's count
+	Deferred      *float64 `json:"deferred,omitempty"`  // of those that wait: for something else than room
+	InFlight      *float64 `json:"in_flight,omitempty"` // what it was handed and has not ended, by its runtime's or API server's count
 	KVUsage       *float64 `json:"kv_usage,omitempty"`  // 0 to 1
+	Asleep        *float64 `json:"asleep,omitempty"`    // 1: its weights are off the GPU, and it serves nothing until it is woken up
 	Generated     *float64 `json:"generated_tokens,omitempty"`
+	EndedTokens   *float64 `json:"ended_tokens,omitempty"` // generated, of requests that have ended: no sign of life
 	PromptTokens  *float64 `json:"prompt_tokens,omitempty"`
 	PrefixQueries *float64 `json:"prefix_queries,omitempty"` // tokens
 	PrefixHits    *float64 `json:"prefix_hits,omitempty"`    // tokens
 	Preemptions   *float64 `json:"preemptions,omitempty"`
+	Rejected      *float64 `json:"rejected,omitempty"`     // requests that were not admitted; none of those that ended
 	Ended         *float64 `json:"ended,omitempty"`        // requests
 	Failed        *float64 `json:"failed,omitempty"`       // requests, of those
+	Aborted       *float64 `json:"aborted,omitempty"`      // requests, of those that failed: their client went away
 	TokensPerS    *float64 `json:"tokens_per_s,omitempty"` // where a log tells a rate and nothing counts
 	Started       *float64 `json:"started_s,omitempty"`    // when its process began, in seconds since 1970
 	GPU           string   `json:"gpu,omitempty"`          // its GPU's name, where it is known

@@ -78,11 +78,14 @@ func (s *scanner) worker(v *Sample, to *pointees) bool {
 	w := placed(&to.workers)
 	v.Worker = w
 	return s.maybeNumber(`"running":`, &w.Running, to) && s.maybeNumber(`"waiting":`, &w.Waiting, to) &&
-		s.maybeNumber(`"in_flight":`, &w.InFlight, to) && s.maybeNumber(`"kv_usage":`, &w.KVUsage, to) &&
-		s.maybeNumber(`"generated_tokens":`, &w.Generated, to) && s.maybeNumber(`"prompt_tokens":`, &w.PromptTokens, to) &&
+		s.maybeNumber(`"deferred":`, &w.Deferred, to) && s.maybeNumber(`"in_flight":`, &w.InFlight, to) &&
+		s.maybeNumber(`"kv_usage":`, &w.KVUsage, to) && s.maybeNumber(`"asleep":`, &w.Asleep, to) &&
+		s.maybeNumber(`"generated_tokens":`, &w.Generated, to) && s.maybeNumber(`"ended_tokens":`, &w.EndedTokens, to) &&
+		s.maybeNumber(`"prompt_tokens":`, &w.PromptTokens, to) &&
 		s.maybeNumber(`"prefix_queries":`, &w.PrefixQueries, to) && s.maybeNumber(`"prefix_hits":`, &w.PrefixHits, to) &&
-		s.maybeNumber(`"preemptions":`, &w.Preemptions, to) && s.maybeNumber(`"ended":`, &w.Ended, to) &&
-		s.maybeNumber(`"failed":`, &w.Failed, to) && s.maybeNumber(`"tokens_per_s":`, &w.TokensPerS, to) &&
+		s.maybeNumber(`"preemptions":`, &w.Preemptions, to) && s.maybeNumber(`"rejected":`, &w.Rejected, to) &&
+		s.maybeNumber(`"ended":`, &w.Ended, to) && s.maybeNumber(`"failed":`, &w.Failed, to) &&
+		s.maybeNumber(`"aborted":`, &w.Aborted, to) && s.maybeNumber(`"tokens_per_s":`, &w.TokensPerS, to) &&
 		s.maybeNumber(`"started_s":`, &w.Started, to) &&
 		s.maybeText(`"gpu":`, &w.GPU) && s.maybeText(`"pod":`, &w.Pod) &&
 		s.step("}")

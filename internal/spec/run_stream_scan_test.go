@@ -20,6 +20,7 @@ var requestLines = []string{
 }
 
 var sampleLines = []string{
+	`{"t":1000,"source":"worker","name":"1","worker":{"running":4,"waiting":2,"deferred":1,"in_flight":6,"kv_usage":1,"asleep":0,"generated_tokens":7,"ended_tokens":5,"prompt_tokens":9,"preemptions":3,"rejected":2,"ended":8,"failed":2,"aborted":1}}`,
 	`{"t":1000,"source":"worker","name":"1","worker":{"running":64,"waiting":0,"in_flight":1,"kv_usage":0.033926940639269404,"generated_tokens":3021,"prompt_tokens":1e3,"prefix_queries":0,"prefix_hits":0,"preemptions":0,"ended":1,"failed":0,"tokens_per_s":-1.5E-7,"gpu":"GPU-1","pod":"w-0"}}`,
 	`{"t":2000,"source":"worker","name":"1","instance":"h:1","took":7,"gap":"connection refused"}`,
 	`{"t":1000,"source":"gpu","name":"GPU-1","gpu":{"utilization":0.8,"power_w":509.4521594609358,"sm_clock_mhz":1980,"temperature_c":35.9,"xid":0,"ecc_double_bit":0,"row_remap_failure":0,"throttle":["sw power cap","hw slowdown"],"memory_used_mib":1,"index":"0","model":"H200","node":"n","pod":"p"}}`,
