@@ -413,8 +413,8 @@ func writeObserved(b *bytes.Buffer, rows []*judge.TallyRow, p judge.Picture) {
 		head   []string
 		cells  func(*judge.TallyRow) []string
 	}{
-		{spec.SourceWorker, []string{"worker", "answered", "tokens", "running", "waiting", "KV"}, func(r *judge.TallyRow) []string {
-			return []string{grownOf(r, "generated_tokens"), rangeOf(r, "running"), rangeOf(r, "waiting"), percentRange(r, "kv_usage")}
+		{spec.SourceWorker, []string{"worker", "answered", "tokens", "running", "waiting", "KV", "preempted", "prefix hits"}, func(r *judge.TallyRow) []string {
+			return []string{tokensOf(r), rangeOf(r, "running"), rangeOf(r, "waiting"), percentRange(r, "kv_usage"), grownOf(r, "preemptions"), hitsOf(r)}
 		}},
 		{spec.SourceGPU, []string{"GPU", "answered", "W", "MHz", "use", "°C", "throttle"}, func(r *judge.TallyRow) []string {
 			return []string{rangeOf(r, "power_w"), rangeOf(r, "sm_clock_mhz"), percentRange(r, "utilization"), rangeOf(r, "temperature_c"), throttled(r)}
@@ -522,6 +522,23 @@ func grownOf(r *judge.TallyRow, name string) string {
 		return "–"
 	}
 	return layout.Number(v)
+}
+
+// tokensOf is how many tokens a worker made, or at least those of the requests that ended.
+func tokensOf(r *judge.TallyRow) string {
+	if _, ok := r.Grown["generated_tokens"]; !ok {
+		return grownOf(r, "ended_tokens")
+	}
+	return grownOf(r, "generated_tokens")
+}
+
+// hitsOf is the share of a worker's prompt tokens that its prefix cache had.
+func hitsOf(r *judge.TallyRow) string {
+	queries, hits := r.Grown["prefix_queries"], r.Grown["prefix_hits"]
+	if _, ok := r.Grown["prefix_hits"]; !ok || queries == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f %%", 100*hits/queries)
 }
 
 func throttled(r *judge.TallyRow) string {

@@ -699,6 +699,10 @@ func (ev *Evidence) stallList() []spec.Stall {
 	return all
 }
 
+// cachedTold is the share of cached prompt tokens from which on it is told: unique prompts
+// share their template alone.
+const cachedTold = 0.05
+
 func (ev *Evidence) notes() []string {
 	var all []string
 	if ev.half != nil && len(ev.half.stalls) > 0 {
@@ -718,6 +722,13 @@ func (ev *Evidence) notes() []string {
 	}
 	if n := ev.resent(); n > 0 {
 		all = append(all, ResentNote(n))
+	}
+	cached := 0.0
+	for _, d := range ev.episodes {
+		cached = max(cached, d.prefixHits())
+	}
+	if cached >= cachedTold {
+		all = append(all, fmt.Sprintf("up to %s of the prompts' tokens came from a prefix cache", percent(cached)))
 	}
 	if ev.plan.Reference == nil && len(ev.episodes) > 0 {
 		all = append(all, "capability was judged without a reference for this hardware: aicr knee --write FILE measures one")

@@ -41,6 +41,7 @@ func diagnoses() []diagnosis {
 		{"load/prefix-affinity", "", prefixAffinity},
 		{"load/wrong-length", "", wrongLength},
 		{"load/past-knee", "", pastKnee},
+		{"load/kv-full", "", kvFullest},
 		{"worker/stall", spec.Stability, workerStall},
 		{"fleet/stall", spec.Stability, fleetStands},
 		{"worker/slow", spec.Capability, workerSlow},

@@ -201,6 +201,30 @@ func cachedShare(share float64) func(*spec.Request) {
 	return func(q *spec.Request) { q.Cached = new(int(share * float64(q.Prompt))) }
 }
 
+// putsBack is a page of a worker that puts so many requests back in a second.
+func putsBack(who int, each, kv float64) func(s, w int, p *spec.Sample) {
+	return func(s, w int, p *spec.Sample) {
+		if w == who {
+			p.Worker.Preemptions, p.Worker.KVUsage = new(each*float64(s)), &kv
+			p.Worker.PrefixQueries, p.Worker.PrefixHits = new(100*float64(s)), new(4*float64(s))
+		}
+	}
+}
+
+// Cached prompts are told, though they change nothing.
+func TestPrefixHitsAreTold(t *testing.T) {
+	for hits, want := range map[float64]bool{0.04: false, 0.4: true} {
+		page := func(s, w int, p *spec.Sample) {
+			p.Worker.PrefixQueries, p.Worker.PrefixHits = new(100*float64(s)), new(100*hits*float64(s))
+		}
+		c := diagnosisCase{plan: func(p *spec.Plan) { p.Point.Prompts = "100" }, episodes: times(2, bout{page: page})}
+		const told = "up to 40 % of the prompts' tokens came from a prefix cache"
+		if v := c.judge(); slices.Contains(v.Notes, told) != want {
+			t.Errorf("with %g: %q", hits, v.Notes)
+		}
+	}
+}
+
 // hole is a worker that refuses what it is sent for some seconds, and a router that
 // sends it everything since it always has the least.
 func hole(who int, from, until float64) bout {
@@ -498,6 +522,10 @@ func diagnosisCases() map[string]diagnosisCase {
 		"past the knee": {half: &bout{users: 16, pace: allAt(0, 99, 1.9)}, episodes: well, verdict: spec.Pass, want: []string{"note load/past-knee"},
 			words: []string{"from 16 to 32 in flight throughput rose by 5 % only (elasticity 0.07; the knee is at 0.55)"}},
 		"knee: below it": {half: &bout{users: 16, pace: allAt(0, 99, 1.3)}, episodes: well, verdict: spec.Pass},
+		"requests are put back for want of KV cache": {episodes: times(9, bout{page: putsBack(1, 2, 1)}), verdict: spec.Pass, want: []string{"note load/kv-full 1"},
+			words: []string{"worker 1 put requests back 594 times for want of KV cache", "episode 1: worker 1 put requests back 66 times, its KV cache used up to 100 %; 4 % of its prompts' tokens were cached"}},
+		"KV cache: full, and nothing is put back": {episodes: times(9, bout{page: putsBack(1, 0, 1)}), verdict: spec.Pass},
+		"KV cache: put back, with room":           {episodes: times(9, bout{page: putsBack(1, 2, 0.8)}), verdict: spec.Pass},
 		"a router that follows prefixes starves a worker": {plan: func(p *spec.Plan) { p.Point.Router, p.Point.Prompts = "kv", "1"; p.Thresholds.CachedOff = 1 },
 			episodes: times(2, bout{route: seldom, spoil: cachedShare(0.94)}), verdict: spec.Invalid, want: []string{"invalid load/prefix-affinity 3"},
 			words: []string{"prefix affinity starved worker 3: 94 % of", "(high", "router mode kv"}},

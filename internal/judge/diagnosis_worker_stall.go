@@ -108,6 +108,9 @@ func (s *standstill) words(episode int) string {
 	if s.open {
 		text = fmt.Sprintf("episode %d: %s stood still from %d s until the end (%s)", episode, who, s.from, join(s.by()))
 	}
+	if s.asleep {
+		text += "; its engine said that it was asleep: POST /wake_up wakes it up"
+	}
 	if math.IsNaN(s.power) || s.worker == "" || s.gpu == "" {
 		return text
 	}

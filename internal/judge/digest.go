@@ -93,6 +93,8 @@ type workerDigest struct {
 	goneS          float64 // since when, for one that left
 	waiting        float64 // requests without an answer that no other worker has, the most at a time, for one that answers none
 	hits           float64 // share of its prompt tokens that it found cached; NaN: not told
+	preempted      float64 // how often it put requests back, in the whole episode
+	kvMost         float64 // the most of its KV cache in use; NaN: not told
 	power          float64 // of its GPU, median over the clean part
 	best           float64 // tokens of a good second
 }
@@ -299,7 +301,7 @@ func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th 
 		}
 	}
 	for _, l := range t.workers {
-		w := &workerDigest{name: l.name, gpu: l.gpu, pod: l.pod, instance: l.instance, hits: math.NaN(), power: math.NaN()}
+		w := &workerDigest{name: l.name, gpu: l.gpu, pod: l.pod, instance: l.instance, hits: math.NaN(), power: math.NaN(), preempted: l.preempted, kvMost: l.kvMost}
 		by[l.name] = &waits{}
 		var has, rate []float64
 		for k := range t.seconds {
@@ -419,7 +421,7 @@ func (l *lane) gone(t *timeline, th *spec.Thresholds) (absence, float64) {
 	switch {
 	case last < 0 && 2*refused > t.seconds:
 		return neverThere, 0
-	case known == 0 && refused == 0:
+	case known == 0:
 		return stays, 0 // nobody tells
 	case last < 0 && empty(0) && t.heldBySilent(l, th) > 0:
 		return answersNone, 0

@@ -168,7 +168,7 @@ func addWorker(t *workerTrack, s *spec.Sample) {
 		state.ran = (before.running + state.running) / 2
 	}
 	state.tokens, state.prompts = rate(&t.generated, s.T, v.Generated), rate(&t.prompted, s.T, v.PromptTokens)
-	if t.countedDown(v.Generated) {
+	if t.countedDown(cmp.Or(v.Generated, v.EndedTokens)) {
 		t.again(restart{s.T, countersAnew})
 	}
 	t.log = v.Generated == nil && v.TokensPerS != nil
@@ -177,10 +177,16 @@ func addWorker(t *workerTrack, s *spec.Sample) {
 		state.from = min(state.from, s.T-t.period)
 	}
 	state.ended, state.failed = rate(&t.ended, s.T, v.Ended), rate(&t.failed, s.T, v.Failed)
+	if aborted := rate(&t.aborted, s.T, v.Aborted); aborted > 0 {
+		state.failed = max(0, state.failed-aborted)
+	}
+	state.preempted, state.asleep = rate(&t.preempted, s.T, v.Preemptions), v.Asleep != nil && *v.Asleep == 1
 	t.gpu, t.pod = cmp.Or(v.GPU, t.gpu), cmp.Or(v.Pod, t.pod)
-	t.made = t.made || state.tokens > 0 || v.Generated != nil && *v.Generated > 0
+	t.made = t.made || state.tokens > 0 || v.Generated != nil && *v.Generated > 0 || v.EndedTokens != nil && *v.EndedTokens > 0
 	state.made = t.made
-	state.barrenS = barren(&t.barren, state.hasWork(), state.tokens, state.from, s.T)
+	// Who counts tokens when a request ends does not tell whether it makes any now.
+	blind := v.Generated == nil && v.EndedTokens != nil
+	state.barrenS = barren(&t.barren, state.hasWork() && !blind, state.tokens, state.from, s.T)
 	t.keep(state)
 }
 

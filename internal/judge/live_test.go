@@ -31,6 +31,9 @@ type hand struct {
 type at struct {
 	tokens, running, waiting, inFlight, kv float64
 	ended, failed, prompts                 float64
+	aborted, preempted                     float64
+	asleep                                 bool
+	atEnd                                  bool // its tokens are counted when a request ends
 	gap                                    string
 }
 
@@ -56,10 +59,18 @@ func (h hand) series() []spec.Sample {
 			v := h.worker(s, w)
 			sum := &totals[w]
 			sum.tokens, sum.ended, sum.failed, sum.prompts = sum.tokens+v.tokens, sum.ended+v.ended, sum.failed+v.failed, sum.prompts+v.prompts
+			sum.aborted, sum.preempted = sum.aborted+v.aborted, sum.preempted+v.preempted
 			one := spec.Sample{T: t, Source: spec.SourceWorker, Name: fmt.Sprint(w), Instance: fmt.Sprintf("h%d:9090", w), Gap: v.gap}
 			if v.gap == "" {
 				one.Worker = &spec.WorkerSample{Running: &v.running, Waiting: &v.waiting, KVUsage: &v.kv, Generated: new(base + sum.tokens),
 					PromptTokens: new(sum.prompts), GPU: fmt.Sprintf("GPU-%d", w)}
+				one.Worker.Preemptions, one.Worker.Aborted, one.Worker.Asleep = new(sum.preempted), new(sum.aborted), new(0.0)
+				if v.asleep {
+					one.Worker.Asleep = new(1.0)
+				}
+				if v.atEnd {
+					one.Worker.Generated, one.Worker.EndedTokens = nil, new(base)
+				}
 				if !h.sole {
 					one.Worker.InFlight, one.Worker.Ended, one.Worker.Failed = &v.inFlight, new(sum.ended), new(sum.failed)
 				}
@@ -409,6 +420,76 @@ func TestAWorkerFailsWhatItIsSent(t *testing.T) {
 			}
 			return &front{inFlight: 24, tokens: 1200, served: 6}
 		}}, []string{"fail serving/errors"}, nil},
+	})
+}
+
+// What a load engine breaks off at its end is no failure of a server.
+func TestAbortedRequestsAreNoBlackHole(t *testing.T) {
+	broken := func(aborted float64) func(s, w int) at {
+		return func(s, w int) at {
+			if s > 20 {
+				return at{ended: 8, failed: 8, aborted: aborted}
+			}
+			return busy(8)
+		}
+	}
+	testRule(t, map[string]ruleCase{
+		"its clients went away":      {hand{workers: 1, seconds: 23, worker: broken(8)}, nil, nil},
+		"half of them, and it is so": {hand{workers: 1, seconds: 23, worker: broken(2)}, []string{"fail worker/black-hole 0"}, nil},
+	})
+}
+
+func TestAWorkerRunsOutOfKVCache(t *testing.T) {
+	full := func(preempted, kv float64) func(s, w int) at {
+		return func(s, w int) at {
+			a := busy(8)
+			if w == 1 {
+				a.preempted, a.kv = preempted, kv
+			}
+			return a
+		}
+	}
+	testRule(t, map[string]ruleCase{
+		"it puts requests back": {hand{workers: 2, seconds: 30, worker: full(3.6, 1)}, []string{"note load/kv-full 1"},
+			[]string{"worker 1 put requests back 36 times in the last 10 s for want of KV cache, 100 % of which was used: with 8 running"}},
+		"a full cache alone is load":  {hand{workers: 2, seconds: 30, worker: full(0, 1)}, nil, nil},
+		"so is a cache that has room": {hand{workers: 2, seconds: 30, worker: full(3.6, 0.8)}, nil, nil},
+		"once is chance": {hand{workers: 2, seconds: 30, worker: func(s, w int) at {
+			a := full(0, 1)(s, w)
+			a.preempted = float64(s / 25 % 2 * (26 - s) / 1 * w)
+			if s != 25 {
+				a.preempted = 0
+			}
+			return a
+		}}, nil, nil},
+		"it was so 20 s ago, and is not": {hand{workers: 2, seconds: 60, worker: func(s, w int) at {
+			a := full(3.6, 1)(s, w)
+			if s > 40 {
+				a.preempted = 0
+			}
+			return a
+		}}, nil, nil},
+	})
+}
+
+func TestAWorkerThatSleepsIsSaidToSleep(t *testing.T) {
+	testRule(t, map[string]ruleCase{
+		"with requests": {hand{workers: 3, seconds: 30, worker: onlyOne(2, 20, at{waiting: 8, inFlight: 8, asleep: true})},
+			[]string{"fail worker/stall 2"}, []string{"worker 2 is asleep with 0 running and 8 waiting: no tokens for 10 s, and none until POST /wake_up"}},
+		"without": {hand{workers: 3, seconds: 40, worker: onlyOne(2, 20, at{asleep: true})},
+			[]string{"note worker/absent 2"}, []string{"worker 2 is asleep, and has had nothing to do for"}},
+		"before its first token": {hand{workers: 1, seconds: 20, cold: true, worker: func(s, w int) at { return at{waiting: 2, inFlight: 2, asleep: true} }},
+			[]string{"note start/cold 0"}, []string{"worker 0 is asleep with 0 running and 2 waiting"}},
+	})
+}
+
+// Who counts tokens when a request ends may make many until then.
+func TestTokensThatAreCountedAtTheEndAreNoSignOfLife(t *testing.T) {
+	long := func(s, w int) at { return at{running: 2, inFlight: 2, kv: 0.4, atEnd: true} }
+	testRule(t, map[string]ruleCase{
+		"a long request is no stall":         {hand{workers: 1, seconds: 60, worker: long}, nil, nil},
+		"nor among peers":                    {hand{workers: 3, seconds: 60, worker: long}, nil, nil},
+		"nor is the first of all a cold one": {hand{workers: 1, seconds: 60, cold: true, worker: long}, nil, nil},
 	})
 }
 

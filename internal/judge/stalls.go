@@ -22,6 +22,7 @@ type standstill struct {
 	from, until int
 	open        bool // it had not ended when the load did
 	told, seen  bool // who says so
+	asleep      bool // its engine said that it slept
 
 	gpu                string // of the worker, and what it did meanwhile
 	power, peers, duty float64
@@ -243,6 +244,7 @@ func (f *finder) workers() []standstill {
 			s.worker = l.name
 			s.told = slices.ContainsFunc(l.told[s.from:s.until], func(v float64) bool { return !math.IsNaN(v) })
 			s.seen = !s.told
+			s.asleep = slices.Contains(l.asleep[s.from:s.until], true)
 			all = append(all, s)
 		}
 	}
@@ -293,10 +295,40 @@ func (f *finder) second(l *lane, k int, had bool) verdictOfSecond {
 		return silent
 	case l.streams[k] == 0:
 		return fine // the client has nothing open with it
-	case had && !f.ownedByOthers(l, k):
+	case had && !f.ownedByOthers(l, k), f.madeBefore(l) && f.hides(l, k):
 		return silent // a gauge that reads 0 is no proof that there is nothing
 	}
 	return fine
+}
+
+// madeBefore says whether a worker has made tokens before this episode.
+func (f *finder) madeBefore(l *lane) bool { return l.madeBefore || f.past.workers[l.name] > 0 }
+
+// hides says whether a worker that makes nothing and says that it has nothing must have
+// what the client awaits: it alone stands empty, and the others own up to so much less that
+// half a fair share is left.
+func (f *finder) hides(l *lane, k int) bool {
+	left := f.t.inFlight[k]
+	for _, o := range f.t.workers {
+		if o == l {
+			continue
+		}
+		owned := f.owns(o, k)
+		if !(owned > 0) {
+			return false
+		}
+		left -= owned
+	}
+	return left >= max(2, gaugeZeroPart*f.t.inFlight[k]/float64(len(f.t.workers)))
+}
+
+// owns is the most that a worker owns up to in a second, or at the start of the next.
+func (f *finder) owns(o *lane, k int) float64 {
+	most := o.most[k]
+	if k+1 < f.t.seconds {
+		most = maxKnown(most, o.most[k+1])
+	}
+	return maxKnown(most, o.streams[k])
 }
 
 // ownedByOthers says whether the others own up to all that is under way: a worker
@@ -305,11 +337,7 @@ func (f *finder) ownedByOthers(l *lane, k int) bool {
 	sum := 0.0
 	for _, o := range f.t.workers {
 		if o != l {
-			most := o.most[k]
-			if k+1 < f.t.seconds {
-				most = maxKnown(most, o.most[k+1])
-			}
-			sum += maxKnown(most, o.streams[k])
+			sum += f.owns(o, k)
 		}
 	}
 	return sum >= 0.95*f.t.inFlight[k]
@@ -616,6 +644,7 @@ func merge(all []standstill, s standstill) []standstill {
 		if o := all[i]; o.worker == s.worker && o.overlaps(&s, 2) {
 			s.from, s.until = min(o.from, s.from), max(o.until, s.until)
 			s.part = o.part && s.part
+			s.asleep = o.asleep || s.asleep
 			s.open, s.told, s.seen = o.open || s.open, o.told || s.told, o.seen || s.seen
 			return merge(slices.Delete(all, i, i+1), s) // it may touch another now
 		}

@@ -171,6 +171,17 @@ func TestAGaugeThatReadsZeroClearsNobody(t *testing.T) {
 			want: []string{"3 10-30 open by telemetry and client"}},
 		"it comes back": {bout: with(wedge, func(b *bout) { b.pace, b.page = only(3, 10, 20, 0), gaugeReads(3, 10, 20, 0) }),
 			want: []string{"3 10-20 by telemetry and client"}},
+		"it began with the episode, and only what the client awaits tells": {bout: with(wedge, func(b *bout) {
+			b.nameless, b.pace, b.page = true, only(3, 0, 12, 0), gaugeReads(3, 0, 12, 0)
+		}), want: []string{"3 2-12 by telemetry"}},
+		"one that never made a token may not have been there": {bout: with(wedge, func(b *bout) {
+			b.nameless, b.pace = true, only(3, 0, 99, 0)
+			b.page = func(s, w int, p *spec.Sample) {
+				if w == 3 {
+					p.Worker.Running, p.Worker.Generated = new(0.0), new(0.0)
+				}
+			}
+		})},
 		"waiting and none running": {bout: with(wedge, func(b *bout) {
 			b.nameless = true
 			b.page = func(s, w int, p *spec.Sample) {
@@ -197,6 +208,7 @@ func TestWhoHasNothingToDoIsNotStalled(t *testing.T) {
 		"the same without names":                    {bout: bout{nameless: true, route: seldom}},
 		"its page is refused and nothing is open":   {bout: bout{route: awayFrom(3, 10), page: darkened(3, 12, 99, spec.GapRefused)}},
 		"it never had anything":                     {bout: bout{route: awayFrom(3, 0)}},
+		"nor by pages alone":                        {bout: bout{nameless: true, route: awayFrom(3, 0)}},
 	})
 }
 

@@ -19,6 +19,9 @@ func coldWorkers(w *window) []Symptom {
 		found := Symptom{Finding: "start/cold", Severity: Note, Workers: []string{t.name}, SinceS: s.barrenS}
 		words := fmt.Sprintf("%s has made no token yet, %s after its first request, with %s%s: a cold start may take minutes",
 			workerWord(t.name), lasted(s.barrenS), s.requests(), kvWords(s))
+		if s.asleep {
+			words = fmt.Sprintf("%s is asleep with %s, %s after its first request: no tokens until POST /wake_up", workerWord(t.name), s.requests(), lasted(s.barrenS))
+		}
 		if s.barrenS >= coldTimeoutS {
 			found.Finding, found.Severity = "start/timeout", Fail
 			words = fmt.Sprintf("%s has made no token yet, %s after its first request, with %s%s: too long for a cold start",

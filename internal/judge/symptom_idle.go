@@ -41,6 +41,11 @@ func idleWorkers(w *window) []Symptom {
 		s := Symptom{Finding: "worker/absent", Severity: Note, Workers: []string{t.name}, SinceS: forS,
 			Words: fmt.Sprintf("%s has had nothing to do for %s while its peers run %s each: the router's choice, or it has left discovery",
 				workerWord(t.name), lasted(forS), amount(peers))}
+		if last.asleep {
+			s.Words = fmt.Sprintf("%s is asleep, and has had nothing to do for %s while its peers run %s each: POST /wake_up wakes it up", workerWord(t.name), lasted(forS), amount(peers))
+			all = append(all, s)
+			continue
+		}
 		if math.IsNaN(last.inFlight) && hadAShare(w, i, from+idle) {
 			s.Finding = "worker/stall"
 			s.Words = fmt.Sprintf("%s makes no tokens for %s and says that it has no requests, while its peers run %s each: the router's choice, or wedged with a gauge that reads 0",

@@ -199,6 +199,8 @@ func workerStalls(w *window) []Symptom {
 		case st.hidden > 0:
 			words = fmt.Sprintf("%s makes no tokens for %s and says that it has no requests, but %s under way are on no worker, so its gauge may read 0 in a wedge",
 				workerWord(t.name), lasted(st.forS), amount(st.hidden))
+		case st.s.asleep:
+			words = fmt.Sprintf("%s is asleep with %s: no tokens for %s, and none until POST /wake_up", workerWord(t.name), st.s.requests(), lasted(st.forS))
 		case st.s.waiting > 0 && st.s.running == 0:
 			words = fmt.Sprintf("%s admits nothing: %s waiting, none running%s, no tokens for %s", workerWord(t.name), amount(st.s.waiting), kvWords(st.s), lasted(st.forS))
 		case st.s.tokens == 0:

@@ -54,6 +54,7 @@ func rules() []rule {
 		{"A worker is slow", []string{"worker/slow"}, slowWorkers},
 		{"A worker gets nothing to do", []string{"worker/absent", "worker/stall"}, idleWorkers},
 		{"A worker fails what it is sent", []string{"worker/black-hole"}, blackHoles},
+		{"A worker runs out of KV cache", []string{"load/kv-full"}, fullCaches},
 		{"The fleet stands still", []string{"fleet/stall"}, fleetStalls},
 		{"Requests fail", []string{"serving/errors"}, servingErrors},
 		{"No tokens are served", []string{"serving/no-tokens"}, noTokens},

@@ -102,16 +102,21 @@ func (t *Tally) Add(s spec.Sample) {
 		w := s.Worker
 		r.gauge("running", w.Running)
 		r.gauge("waiting", w.Waiting)
+		r.gauge("deferred", w.Deferred)
+		r.gauge("asleep", w.Asleep)
 		r.gauge("in_flight", w.InFlight)
 		r.gauge("kv_usage", w.KVUsage)
 		r.gauge("tokens_per_s", w.TokensPerS)
 		r.counter("generated_tokens", w.Generated)
+		r.counter("ended_tokens", w.EndedTokens)
 		r.counter("prompt_tokens", w.PromptTokens)
 		r.counter("prefix_queries", w.PrefixQueries)
 		r.counter("prefix_hits", w.PrefixHits)
 		r.counter("preemptions", w.Preemptions)
 		r.counter("ended", w.Ended)
 		r.counter("failed", w.Failed)
+		r.counter("aborted", w.Aborted)
+		r.counter("rejected", w.Rejected)
 	case s.GPU != nil:
 		g := s.GPU
 		r.gauge("utilization", g.Utilization)

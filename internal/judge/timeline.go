@@ -54,6 +54,9 @@ type lane struct {
 	prompts []float64 // prompt tokens, by its metrics
 
 	prefixQueries, prefixHits float64 // tokens, grown in the episode
+	preempted, kvMost         float64 // how often it put requests back in the episode; the most of its KV cache in use, NaN: not told
+	asleep                    []bool  // it said that it sleeps
+	madeBefore                bool    // it had made tokens when it was first asked
 }
 
 // progress is how many tokens the worker made in a second, by telemetry where it
@@ -163,6 +166,7 @@ func (t *timeline) lane(name string) *lane {
 	l := t.index[name]
 	if l == nil {
 		l = &lane{name: name, told: unknown(t.seconds), held: unknown(t.seconds), most: unknown(t.seconds), running: unknown(t.seconds), refused: make([]bool, t.seconds),
+			kvMost: math.NaN(), asleep: make([]bool, t.seconds),
 			seen: unknown(t.seconds), streams: unknown(t.seconds), starts: unknown(t.seconds), prompts: unknown(t.seconds)}
 		t.index[name] = l
 		t.workers = append(t.workers, l)
@@ -222,6 +226,8 @@ func (t *timeline) readSeries(series []spec.Sample) {
 				l.held[k] = maxKnown(l.held[k], *w.InFlight)
 			}
 			l.running[k] = valueOf(w.Running)
+			l.kvMost = maxKnown(l.kvMost, valueOf(w.KVUsage))
+			l.asleep[k] = w.Asleep != nil && *w.Asleep == 1
 			if w.Generated == nil && w.TokensPerS != nil {
 				l.told[k] = *w.TokensPerS
 			}
@@ -229,8 +235,10 @@ func (t *timeline) readSeries(series []spec.Sample) {
 		if before := last[l]; before != nil {
 			l.prefixQueries += grown(before.PrefixQueries, w.PrefixQueries)
 			l.prefixHits += grown(before.PrefixHits, w.PrefixHits)
+			l.preempted += grown(before.Preemptions, w.Preemptions)
 		} else {
 			generated[l], prompted[l] = &counts{}, &counts{}
+			l.madeBefore = w.Generated != nil && *w.Generated > 0
 		}
 		generated[l].add(s.T, w.Generated)
 		prompted[l].add(s.T, w.PromptTokens)

@@ -219,6 +219,7 @@ type (
 	workerTrack struct {
 		track[workerState, *workerState]
 		generated, prompted, ended, failed stats.Counter
+		aborted, preempted                 stats.Counter
 		made                               bool    // it has made a token, ever
 		barren                             int64   // since when it has work and makes none; 0: it is not so
 		total                              float64 // of its tokens
@@ -250,7 +251,9 @@ type workerState struct {
 	running, waiting, inFlight, kv float64
 	ran                            float64 // running requests on average since the time before
 	tokens, prompts                float64 // a second
-	ended, failed                  float64 // a second
+	ended, failed                  float64 // a second; those whose client went away are no failures
+	preempted                      float64 // requests a second
+	asleep                         bool    // it serves nothing until it is woken up
 	made                           bool    // it has made a token, ever
 	barrenS                        float64 // for how long it has had work and made no token
 }

@@ -10,7 +10,7 @@ func FindingIDs() []string {
 		"fleet/stall", "fleet/slow-host", "fleet/slow",
 		"gpu/error", "gpu/throttle",
 		"client/under-driven", "client/late",
-		"load/past-knee", "load/prefix-affinity", "load/wrong-length",
+		"load/past-knee", "load/prefix-affinity", "load/wrong-length", "load/kv-full",
 		"serving/no-tokens", "serving/errors", "serving/restarted",
 		"server/tokens-implausible", "server/unsolicited",
 		"telemetry/gap",
