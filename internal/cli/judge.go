@@ -279,7 +279,7 @@ func (o *judgeOptions) change(a *app, was *spec.Plan, recipe *recipeFile) (*spec
 		}
 	}
 	if recipe != nil {
-		p.Constraints = recipe.Figures(max(1, was.Point.Workers))
+		p.Constraints = recipe.Figures(was.Point.GPUs())
 		if recipe.Verdict().Reference != nil {
 			var why string
 			if p.Reference, why = recipe.reference(was.Point); why != "" {
@@ -288,7 +288,7 @@ func (o *judgeOptions) change(a *app, was *spec.Plan, recipe *recipeFile) (*spec
 		}
 	}
 	if p.Profile == spec.ProfileClassic {
-		p.Constraints = classicConstraints(p.Constraints, was.Point.Workers)
+		p.Constraints = classicConstraints(p.Constraints, was.Point.GPUs())
 	}
 	return &p, strings.Join(how, "; "), nil
 }

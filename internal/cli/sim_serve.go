@@ -292,7 +292,7 @@ func (a *app) printServing(d *serving, s *spec.Scenario, format string) error {
 		line("speed", fmt.Sprintf("%v: a second of the metrics is 1/%[1]v of a second of the clock", d.Speed))
 	}
 	line("load it", fmt.Sprintf("aicr bench --url %s --model %s --concurrency %d --ramp %s --benchmark-duration %.0f --isl %d --osl %d", d.URL, d.Model,
-		s.Load.ConcurrencyPerGPU*s.Fleet.Workers, s.Load.Ramp, s.Load.Episode.D().Seconds(), s.Load.InputTokens, s.Load.OutputTokens))
+		s.Load.ConcurrencyPerGPU*s.Fleet.GPUs(), s.Load.Ramp, s.Load.Episode.D().Seconds(), s.Load.InputTokens, s.Load.OutputTokens))
 	line("watch it", watchCommand(d))
 	line("faults", fmt.Sprintf("export FAULTS='Authorization: Bearer %s'", d.FaultsToken))
 	// The header comes by a pipe: a command line is anybody's to read.

@@ -82,6 +82,8 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 		alias(f, "seed", "random-seed")
 		f.StringVarP(&o.model, "model", "m", "", "`NAME` of the model; the only one that the server has, when not given")
 		f.IntVar(&o.point.workers, "workers", 0, "`N` engines behind the URL; 0: as many as --worker-metrics names pages, or not known")
+		f.IntVar(&o.point.gpus, "gpus-per-worker", 1, "`N` GPUs that each engine holds, as with tensor parallelism")
+		f.IntVar(&o.point.prefill, "prefill-workers", 0, "`N` of --workers that read prompts for the others; 0: each does both, or not known")
 		o.defineAccess(f)
 	})
 	section(cmd, "Observation", func(f *pflag.FlagSet) {
@@ -93,7 +95,7 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 		f.StringVar(&o.pages.tokenFile, "metrics-token-file", "", "`FILE` with the bearer token for the https pages of --node-metrics, which a kubelet wants")
 	})
 	section(cmd, "Operating point", func(f *pflag.FlagSet) {
-		f.IntVar(&o.point.perGPU, "concurrency-per-gpu", usualPerGPU, "`N` requests to hold in flight for each worker")
+		f.IntVar(&o.point.perGPU, "concurrency-per-gpu", usualPerGPU, "`N` requests to hold in flight for each GPU")
 		o.point.ramp = seconds(usualRamp)
 		f.Var(&o.point.ramp, "ramp", "start the users evenly over this `TIME`")
 		alias(f, "ramp", "concurrency-ramp-duration")
@@ -154,7 +156,8 @@ func completes(cmd *cobra.Command, flag string, words ...string) {
 }
 
 // onlyURL are the flags that mean nothing of a simulated fleet.
-var onlyURL = []string{"model", "workers", "api-key-file", "header", "ca-cert", "insecure-skip-tls-verify", "proxy", "connection-reuse-strategy",
+var onlyURL = []string{"model", "workers", "gpus-per-worker", "prefill-workers", "api-key-file", "header", "ca-cert", "insecure-skip-tls-verify",
+	"proxy", "connection-reuse-strategy",
 	"worker-metrics", "frontend-metrics", "gpu-metrics", "node-metrics", "gpu", "metrics-token-file"}
 
 // check finds everything that is wrong with the options at once, before anything
@@ -339,6 +342,9 @@ func (j *validateJob) makePlan(ctx context.Context, recipe *recipeFile) error {
 	return p.refer(ctx, j.plan)
 }
 
+// mostGPUs is how many GPUs an engine can hold.
+const mostGPUs = 64
+
 // check finds what is wrong with the flags of the operating point.
 func (f *pointFlags) check() (wrong []error) {
 	bad := func(hint, format string, args ...any) { wrong = append(wrong, misuse(hint, format, args...)) }
@@ -347,6 +353,12 @@ func (f *pointFlags) check() (wrong []error) {
 	}
 	if f.workers < 0 {
 		bad("0 is not known", "--workers: %d is below 0", f.workers)
+	}
+	if f.gpus < 0 || f.gpus > mostGPUs {
+		bad("1 is usual", "--gpus-per-worker: %d is not between 1 and %d", f.gpus, mostGPUs)
+	}
+	if f.prefill < 0 || f.workers > 0 && f.prefill >= f.workers || f.workers == 0 && f.prefill > 0 {
+		bad("at least one of --workers must be left to answer", "--prefill-workers: %d of %d workers", f.prefill, f.workers)
 	}
 	if f.ramp < 0 {
 		bad("give a number of seconds, or a duration such as 90s", "--ramp: %s is below 0", time.Duration(f.ramp))

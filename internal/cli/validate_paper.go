@@ -324,7 +324,7 @@ func (p *papers) complete(plan *spec.Plan, o *validateOptions, by *planner) {
 		for _, w := range checks.ClusterWaits(p.knobs) {
 			plan.Cost.WorstS += w.Most.Seconds()
 			if w.GPUs {
-				plan.Cost.WorstGPUMinutes += w.Most.Minutes() * float64(max(1, plan.Point.Workers))
+				plan.Cost.WorstGPUMinutes += w.Most.Minutes() * float64(plan.Point.GPUs())
 			}
 		}
 	default:

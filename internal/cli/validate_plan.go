@@ -141,6 +141,8 @@ func written(v any) string {
 type pointFlags struct {
 	perGPU        int
 	workers       int
+	gpus          int // of a worker
+	prefill       int // of the workers
 	ramp, episode seconds
 	input, output int
 	entries       int64
@@ -175,10 +177,11 @@ func (p *planner) point(profile string, f pointFlags) spec.OperatingPoint {
 	}
 	r := p.recipe.offers(classic)
 	var s pointOffers // of the scenario
-	var workers int
+	var workers, prefill, gpus int
 	switch {
 	case p.named == nil:
 		workers = settleInput(p, "workers", f.workers, f.workers, p.fleet)
+		prefill, gpus = f.prefill, f.gpus
 	case !classic: // whose operating point is a part of the gate
 		s = scenarioOffers(p.named)
 		fallthrough
@@ -191,14 +194,21 @@ func (p *planner) point(profile string, f pointFlags) spec.OperatingPoint {
 	input := settleInput(p, "prompt-input-tokens-mean", f.input, usual.input, r.input, p.shell(spec.KnobInputTokens), s.input, p.catalog(spec.KnobInputTokens))
 	output := settleInput(p, "prompt-output-tokens-mean", f.output, usual.output, r.output, p.shell(spec.KnobOutputTokens), s.output, p.catalog(spec.KnobOutputTokens))
 	entries := settleInput(p, "num-dataset-entries", f.entries, usual.entries, r.entries, s.entries)
-	users := perGPU * max(1, workers)
+	point := spec.OperatingPoint{Workers: workers, Prefill: prefill}
+	if gpus > 1 {
+		point.GPUsPerWorker = gpus
+	}
+	if p.named != nil {
+		point.Shape(&p.named.Fleet)
+	}
+	users := perGPU * point.GPUs()
 	if !classic {
 		usual.sentinel = checks.SentinelFor(users, output)
 	}
-	point := spec.OperatingPoint{Workers: workers, Concurrency: users, RampS: time.Duration(ramp).Seconds(),
-		InputTokens: input, OutputTokens: output, Prompts: spec.Prompts(entries).String(),
-		SentinelRate:   settleInput(p, "sentinel-rate", f.sentinel, usual.sentinel),
-		RequestTimeout: time.Duration(f.timeout).Seconds()}
+	point.Concurrency, point.RampS = users, time.Duration(ramp).Seconds()
+	point.InputTokens, point.OutputTokens, point.Prompts = input, output, spec.Prompts(entries).String()
+	point.SentinelRate = settleInput(p, "sentinel-rate", f.sentinel, usual.sentinel)
+	point.RequestTimeout = time.Duration(f.timeout).Seconds()
 	if p.named != nil {
 		point.Router = p.named.Fleet.Router
 	}
@@ -264,10 +274,10 @@ func (p *planner) plan(profile, stability string, point spec.OperatingPoint, see
 	}
 	if p.recipe != nil {
 		plan.NoFreeGPUs = cmp.Or(p.recipe.Verdict().NoFreeGPUs, spec.NoFreeGPUsFail)
-		plan.Constraints = append(plan.Constraints, p.recipe.Figures(max(1, point.Workers))...)
+		plan.Constraints = append(plan.Constraints, p.recipe.Figures(point.GPUs())...)
 	}
 	if profile == spec.ProfileClassic {
-		plan.Constraints = classicConstraints(plan.Constraints, point.Workers)
+		plan.Constraints = classicConstraints(plan.Constraints, point.GPUs())
 	} else if half := halfOf(point); half != nil {
 		plan.Half = half
 	}
@@ -310,7 +320,7 @@ const shortLook = 20.0
 // halfOf is the look at half the load. Each worker of a fleet has the same number
 // of users, before and after.
 func halfOf(point spec.OperatingPoint) *spec.HalfLook {
-	n := max(1, point.Workers)
+	n := point.GPUs()
 	c := point.Concurrency / n / 2 * n
 	if c == 0 {
 		return nil
@@ -335,15 +345,15 @@ func costOf(p *spec.Plan) spec.Cost {
 	if n := p.Point.Requests; n > 0 {
 		c.WorstEpisodes = t.MaxEpisodes // the published gate is not repeated
 		tokens := float64(n+p.Point.WaveRequests()) * float64(p.Point.OutputTokens)
-		workers := float64(max(1, p.Point.Workers))
-		long, longest = tokens/(classicHealthyRate*workers)+gap, tokens/(classicFloor*workers)+gap
+		gpus := float64(p.Point.GPUs())
+		long, longest = tokens/(classicHealthyRate*gpus)+gap, tokens/(classicFloor*gpus)+gap
 	}
 	c.ExpectedS, c.WorstS = float64(c.ExpectedEpisodes)*long, float64(c.WorstEpisodes)*longest
 	if p.Half != nil {
 		c.ExpectedS += p.Half.DurationS + gap
 		c.WorstS += p.Half.DurationS + gap
 	}
-	gpus := float64(max(1, p.Point.Workers))
+	gpus := float64(p.Point.GPUs())
 	c.ExpectedGPUMinutes, c.WorstGPUMinutes = c.ExpectedS/60*gpus, c.WorstS/60*gpus
 	return c
 }

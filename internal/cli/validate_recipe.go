@@ -145,7 +145,7 @@ func (r *recipeFile) perGPU() bool {
 // hold there.
 func (r *recipeFile) reference(p spec.OperatingPoint) (*spec.ReferenceFigure, string) {
 	ref := r.Verdict().Reference
-	perGPU := p.Concurrency / max(1, p.Workers)
+	perGPU := p.Concurrency / p.GPUs()
 	if perGPU != ref.ConcurrencyPerGPU || p.InputTokens != ref.InputTokens || p.OutputTokens != ref.OutputTokens {
 		return nil, fmt.Sprintf("it was measured with %d in flight a GPU and %d/%d tokens, and this run has %d and %d/%d",
 			ref.ConcurrencyPerGPU, ref.InputTokens, ref.OutputTokens, perGPU, p.InputTokens, p.OutputTokens)
@@ -154,7 +154,7 @@ func (r *recipeFile) reference(p spec.OperatingPoint) (*spec.ReferenceFigure, st
 		return nil, fmt.Sprintf("it was measured with %s, and this run has %s", promptWords(measured), promptWords(p.Prompts))
 	}
 	f := &spec.ReferenceFigure{Throughput: ref.Throughput, Dispersion: ref.Dispersion, N: ref.N, From: r.path}
-	if gpus := max(1, p.Workers); gpus != ref.GPUs { // there is one at least, where the number is unknown
+	if gpus := p.GPUs(); gpus != ref.GPUs {
 		f.Throughput *= float64(gpus) / float64(ref.GPUs)
 		f.From = fmt.Sprintf("%s, of %d GPUs, scaled to %d", r.path, ref.GPUs, gpus)
 	}

@@ -52,7 +52,7 @@ func (ev *Evidence) hasGPUs() bool {
 		return true
 	}
 	for _, d := range ev.looked() {
-		if len(d.gpus) > 0 || slices.ContainsFunc(d.workers, func(w *workerDigest) bool { return w.gpu != "" }) {
+		if len(d.gpus) > 0 || slices.ContainsFunc(d.workers, func(w *workerDigest) bool { return len(w.gpus) > 0 }) {
 			return true
 		}
 	}

@@ -352,7 +352,7 @@ func (d *digest) serving() int {
 func (ev *Evidence) compared() bool {
 	several := false
 	for _, d := range ev.episodes {
-		several = several || len(d.workers) > 1 && ev.plan.Point.Workers != 1
+		several = several || slices.ContainsFunc(d.workers, func(w *workerDigest) bool { return len(peerWorkers(w, d.workers)) > 0 }) && ev.plan.Point.Workers != 1
 	}
 	for _, s := range ev.shares {
 		several = several && len(s) < ev.th.MinEpisodes

@@ -438,7 +438,7 @@ func diagnosisCases() map[string]diagnosisCase {
 			}
 		}}), verdict: spec.Fail, want: []string{"fail worker/absent 2,3"}, words: []string{"workers 2 and 3 are not there"}},
 		"a worker was frozen before the load, and its gauge reads 0": {episodes: times(2, bout{nameless: true, pace: only(3, 0, 99, 0)}), verdict: spec.Fail,
-			want: []string{"fail worker/absent 3", "fail fleet/slow"}, words: []string{"workers made 0.00 to 1.33 of a fair share each", "worker 3 answers none of the requests that it has", "up to 8 requests waited for one that no other worker's page has"}},
+			want: []string{"fail worker/absent 3", "fail worker/stall 3"}, words: []string{"worker 3 answers none of the requests that it has", "up to 8 requests waited for one that no other worker's page has"}},
 		"a worker gets nothing to do": {episodes: times(2, bout{nameless: true, route: awayFrom(3, 0)}), verdict: spec.Fail,
 			want: []string{"fail worker/absent 3"}, words: []string{"worker 3 got nothing to do", "worker 3 is there and got nothing to do"}},
 		"a worker gets nothing to do, and requests that another one has are not answered": {episodes: times(2, bout{nameless: true, route: awayFrom(3, 0), pace: only(2, 0, 99, 0), page: func(_, w int, p *spec.Sample) {

@@ -54,7 +54,7 @@ func gpuBroken(ev *Evidence) []spec.Finding {
 	for _, name := range order {
 		if s := by[name]; s.fail {
 			f.GPUs = append(f.GPUs, name)
-			if w := workers[name]; w != "" {
+			if w := workers[name]; w != "" && !slices.Contains(f.Workers, w) {
 				f.Workers = append(f.Workers, w)
 			}
 			f.Evidence = append(f.Evidence, fmt.Sprintf("%s has %s", gpuOfWorker(name, workers[name]), join(s.words)))

@@ -48,7 +48,7 @@ func gpuThrottled(ev *Evidence) []spec.Finding {
 			}
 			if !slices.Contains(f.GPUs, name) {
 				f.GPUs = append(f.GPUs, name)
-				if s.worker != "" {
+				if s.worker != "" && !slices.Contains(f.Workers, s.worker) {
 					f.Workers = append(f.Workers, s.worker)
 				}
 			}

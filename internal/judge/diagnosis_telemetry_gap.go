@@ -77,11 +77,12 @@ func (ev *Evidence) deadPages() []string {
 
 // disagree is where the client's record and telemetry of the same workers differ.
 func (ev *Evidence) disagree(d *digest) []string {
-	if !d.told || d.unjoined || !d.judgeable(ev.th) || !d.toldWhole(d.workers) {
+	workers := slices.DeleteFunc(slices.Clone(d.workers), func(w *workerDigest) bool { return w.group.role == spec.RolePrefill }) // whom no client sees
+	if !d.told || d.unjoined || !d.judgeable(ev.th) || !d.toldWhole(workers) {
 		return nil
 	}
 	var told, seen float64
-	for _, w := range d.workers {
+	for _, w := range workers {
 		told += w.told
 		seen += w.seen
 	}
@@ -97,8 +98,8 @@ func (ev *Evidence) disagree(d *digest) []string {
 		return nil
 	}
 	var all []string
-	n := float64(len(d.workers))
-	for _, w := range d.workers {
+	n := float64(len(workers))
+	for _, w := range workers {
 		if a, b := w.told/told*n, w.seen/seen*n; math.Abs(a-b) > ev.th.WitnessesOff {
 			all = append(all, fmt.Sprintf("episode %d: worker %s made %.2f of a fair share by telemetry, %.2f by the client", d.number, w.name, a, b))
 		}

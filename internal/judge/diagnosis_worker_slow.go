@@ -22,7 +22,7 @@ func workerSlow(ev *Evidence) []spec.Finding {
 	if len(slow) == 0 {
 		f.Severity, f.Confidence, f.Workers = spec.SeverityNote, spec.ConfidenceLow, suspects
 	}
-	f.GPUs = ev.gpusOf(f.Workers)
+	f.GPUs = ev.blamed(f.Workers, ev.oddOf)
 	for _, w := range f.Workers {
 		var figures []string
 		for _, r := range peerRules() {
@@ -33,6 +33,9 @@ func workerSlow(ev *Evidence) []spec.Finding {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("worker %s was slow in %d of %d episodes: %s on average", w, ev.tests.slow[w], ev.tests.episodes, join(figures)))
 		if text := ev.beside(w); text != "" {
 			f.Evidence = append(f.Evidence, text)
+		}
+		for _, o := range ev.oddOf(w) {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("worker %s: %s", w, o.words()))
 		}
 	}
 	f.Summary = fmt.Sprintf("%s %s slow: %s", several("worker", f.Workers), verb(len(f.Workers), "is", "are"), ev.slowBecause(f.Workers))
@@ -62,20 +65,22 @@ func (ev *Evidence) beside(name string) string {
 		return ""
 	}
 	var rate, itl, power []float64
-	for _, o := range d.workers {
-		if o != w {
-			rate, itl, power = appendKnown(rate, o.rate), appendKnown(itl, o.itl), appendKnown(power, o.power)
-		}
+	for _, o := range peerWorkers(w, d.workers) {
+		rate, itl, power = appendKnown(rate, o.rate), appendKnown(itl, o.itl), appendKnown(power, o.power)
 	}
 	var parts []string
 	if r := median(rate); !math.IsNaN(w.rate + r) {
-		parts = append(parts, fmt.Sprintf("%.1f tokens/s for each request, its peers %.1f", w.rate, r))
+		parts = append(parts, fmt.Sprintf("%.1f %s/s for each request, its peers %.1f", w.rate, w.group.makes(), r))
 	}
 	if r := median(itl); !math.IsNaN(w.itl + r) {
 		parts = append(parts, fmt.Sprintf("%.1f ms between tokens by the client, its peers %.1f", w.itl, r))
 	}
 	if r := median(power); !math.IsNaN(w.power + r) {
-		parts = append(parts, fmt.Sprintf("its GPU at %s W, its peers' at %s W", amount(w.power), amount(r)))
+		its := "its GPU"
+		if len(w.gpus) > 1 {
+			its = fmt.Sprintf("its %d GPUs", len(w.gpus))
+		}
+		parts = append(parts, fmt.Sprintf("%s at %s W, its peers' at %s W", its, amount(w.power), amount(r)))
 	}
 	if len(parts) == 0 {
 		return ""

@@ -34,7 +34,7 @@ func (ev *Evidence) stallsOf(these func(worker string) bool) []spec.Finding {
 		Advice: []string{"look at the engine's main thread while it stands: `py-spy dump --pid PID`", "`aicr watch --url URL --worker-metrics PAGE --record DIR` keeps the evidence of the next one",
 			"least-loaded routing limits the damage; it also hides it from TTFT"}}
 	n, minutes, longest := 0, ev.tests.stalls.minutes, 0
-	both := true
+	both, odd := true, map[string][]oddity{}
 	for _, d := range ev.episodes {
 		for _, s := range d.stalls {
 			if s.worker == "" || !these(s.worker) {
@@ -44,6 +44,7 @@ func (ev *Evidence) stallsOf(these func(worker string) bool) []spec.Finding {
 			longest = max(longest, s.until-s.from)
 			f.Workers = append(f.Workers, s.worker)
 			f.Evidence = append(f.Evidence, s.words(d.number))
+			odd[s.worker] = append(odd[s.worker], s.odd...)
 			both = both && s.told && s.seen
 		}
 	}
@@ -51,7 +52,7 @@ func (ev *Evidence) stallsOf(these func(worker string) bool) []spec.Finding {
 		return nil
 	}
 	f.Workers = orderly(f.Workers)
-	f.GPUs = ev.gpusOf(f.Workers)
+	f.GPUs = ev.blamed(f.Workers, func(w string) []oddity { return odd[w] })
 	if both {
 		f.Confidence = spec.ConfidenceHigh
 	}
@@ -111,18 +112,25 @@ func (s *standstill) words(episode int) string {
 	if s.asleep {
 		text += "; its engine said that it was asleep: POST /wake_up wakes it up"
 	}
-	if math.IsNaN(s.power) || s.worker == "" || s.gpu == "" {
+	if math.IsNaN(s.power) || s.worker == "" {
 		return text
 	}
-	text += fmt.Sprintf("; its GPU drew %s W", amount(s.power))
+	if s.gpus > 1 {
+		text += fmt.Sprintf("; its %d GPUs drew %s W each", s.gpus, amount(s.power))
+	} else {
+		text += fmt.Sprintf("; its GPU drew %s W", amount(s.power))
+	}
 	if !math.IsNaN(s.peers) {
 		text += fmt.Sprintf(", its peers' %s W", amount(s.peers))
 	}
 	switch low := s.power < starvedPower*s.peers; {
 	case low && s.duty >= hungDuty:
 		text += ": hung in a kernel?"
-	case low && s.duty < idleDuty && !s.throttled:
+	case low && s.duty < idleDuty && !s.throttled && len(s.odd) == 0:
 		text += ", no throttle: starved, not broken"
+	}
+	for i := range s.odd {
+		text += "; " + s.odd[i].words()
 	}
 	return text
 }

@@ -77,26 +77,29 @@ func notMeasured() figure { return figure{math.NaN(), math.NaN(), math.NaN(), 0}
 
 // workerDigest is what both witnesses have of one worker.
 type workerDigest struct {
-	name, gpu, pod string
-	instance       string  // host:port of its page
-	told           float64 // tokens of the clean part by telemetry
-	seen           float64 // by the client
-	made           float64 // tokens of the whole episode, by whoever knows
-	has            float64 // requests that it had, on average over the clean part
-	rate           float64 // tokens a second for each of them
-	itl            float64 // mean by the client, over the clean part, ms
-	paced          int     // requests that it is of
-	ttft           float64 // median by the client, ms
-	failed         int     // requests that it failed, by the client
-	requests       int
-	absent         absence
-	goneS          float64 // since when, for one that left
-	waiting        float64 // requests without an answer that no other worker has, the most at a time, for one that answers none
-	hits           float64 // share of its prompt tokens that it found cached; NaN: not told
-	preempted      float64 // how often it put requests back, in the whole episode
-	kvMost         float64 // the most of its KV cache in use; NaN: not told
-	power          float64 // of its GPU, median over the clean part
-	best           float64 // tokens of a good second
+	name, pod string
+	instance  string   // host:port of its page
+	gpus      []string // names, as far as they are known
+	group     group
+	told      float64 // tokens of the clean part by telemetry
+	seen      float64 // by the client
+	made      float64 // tokens of the whole episode, by whoever knows
+	has       float64 // requests that it had, on average over the clean part
+	rate      float64 // tokens a second for each of them
+	itl       float64 // mean by the client, over the clean part, ms
+	paced     int     // requests that it is of
+	ttft      float64 // median by the client, ms
+	failed    int     // requests that it failed, by the client
+	requests  int
+	absent    absence
+	goneS     float64  // since when, for one that left
+	waiting   float64  // requests without an answer that no other worker has, the most at a time, for one that answers none
+	hits      float64  // share of its prompt tokens that it found cached; NaN: not told
+	preempted float64  // how often it put requests back, in the whole episode
+	kvMost    float64  // the most of its KV cache in use; NaN: not told
+	odd       []oddity // of its GPUs
+	power     float64  // of its GPUs, each on average, median over the clean part
+	best      float64  // tokens of a good second
 }
 
 // absence is whether a worker served.
@@ -139,7 +142,7 @@ func digestOf(p *spec.Plan, r *spec.EpisodeRecord, past *past) *digest {
 	d, t, clean := beginDigest(p, r, past)
 	d.firstTokens(t, r, clean, p)
 	d.perWorker(t, r, clean, th)
-	d.hardware(t, r, clean)
+	d.hardware(t, r, clean, th)
 	d.hosts(t, r, clean)
 	d.served(r, th)
 	d.failures(t, r)
@@ -301,15 +304,20 @@ func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th 
 		}
 	}
 	for _, l := range t.workers {
-		w := &workerDigest{name: l.name, gpu: l.gpu, pod: l.pod, instance: l.instance, hits: math.NaN(), power: math.NaN(), preempted: l.preempted, kvMost: l.kvMost}
+		w := &workerDigest{name: l.name, gpus: l.gpus, group: l.group, pod: l.pod, instance: l.instance, hits: math.NaN(), power: math.NaN(),
+			preempted: l.preempted, kvMost: l.kvMost}
 		by[l.name] = &waits{}
 		var has, rate []float64
+		work, of := 0.0, 0.0
 		for k := range t.seconds {
 			w.made += orZero(l.progress(k))
 			if !clean[k] {
 				continue
 			}
 			w.seen += l.seen[k]
+			if p, h := l.progress(k), l.most[k]; !math.IsNaN(p + h) {
+				work, of = work+p, of+h
+			}
 			if h := l.has(k); !math.IsNaN(h) {
 				has = append(has, h)
 				if p := l.progress(k); h >= 1 && !math.IsNaN(p) {
@@ -319,6 +327,9 @@ func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th 
 		}
 		w.told, w.best = toldOver(l.told, clean), orZero(quantileOf(l.progressAll(), 95))
 		w.has, w.rate = stats.Mean(has), stats.Mean(rate)
+		if l.role == spec.RolePrefill { // it has most requests for less than a second
+			w.rate = work / of
+		}
 		if l.prefixQueries > 0 {
 			w.hits = l.prefixHits / l.prefixQueries
 		}
@@ -434,7 +445,7 @@ func (l *lane) gone(t *timeline, th *spec.Thresholds) (absence, float64) {
 	}
 	// It has nothing to do by the client's own record, so that no gauge that reads 0
 	// can deceive.
-	if t.named && empty(min(t.seconds, since+1)) && t.busyWithout(l, since) {
+	if t.named && l.role != spec.RolePrefill && empty(min(t.seconds, since+1)) && t.busyWithout(l, since) {
 		return left, float64(since)
 	}
 	return stays, 0

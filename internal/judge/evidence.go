@@ -235,23 +235,23 @@ func (ev *Evidence) peers(d *digest) []string {
 	if len(among) < 2 || stalled[""] && !d.judgeable(ev.th) {
 		return nil
 	}
-	tokens := func(w *workerDigest) float64 { return w.told }
-	if d.named { // what reached the client is what counts
-		tokens = func(w *workerDigest) float64 { return w.seen }
-	}
-	total := 0.0
+	total, n := map[group]float64{}, map[group]float64{}
 	for _, w := range among {
-		total += tokens(w)
+		total[w.group] += d.tokens(w)
+		n[w.group]++
 	}
-	shared := d.judgeable(ev.th) && total > 0 // else the clean part is too short for shares
 	hits := d.prefixHits()
 	var slow []string
 	for _, w := range among {
+		if n[w.group] < 2 {
+			continue // it has no peers
+		}
+		shared := d.judgeable(ev.th) && total[w.group] > 0 // else the clean part is too short for shares
 		speed := d.speed(w, among)
 		ev.speeds[w.name] = appendKnown(ev.speeds[w.name], speed)
 		share := math.NaN()
 		if shared {
-			share = tokens(w) / total * float64(len(among))
+			share = d.tokens(w) / total[w.group] * n[w.group]
 			ev.shares[w.name] = append(ev.shares[w.name], share)
 		}
 		switch {
@@ -265,6 +265,15 @@ func (ev *Evidence) peers(d *digest) []string {
 	return slow
 }
 
+// tokens is what a worker made of the clean part: what reached the client is what counts,
+// where its answers name who made it.
+func (d *digest) tokens(w *workerDigest) float64 {
+	if d.named && w.group.role != spec.RolePrefill {
+		return w.seen
+	}
+	return w.told
+}
+
 // asFast is the share of its peers' speed from which on a worker that makes less than
 // its share was only sent less.
 const asFast = 0.95
@@ -276,10 +285,8 @@ const leastPaced = 20
 // between tokens that the client saw, else by tokens for each request that it has.
 func (d *digest) speed(w *workerDigest, among []*workerDigest) float64 {
 	var itl, rate []float64
-	for _, o := range among {
-		if o != w {
-			itl, rate = appendKnown(itl, o.itl), appendKnown(rate, o.rate)
-		}
+	for _, o := range peerWorkers(w, among) {
+		itl, rate = appendKnown(itl, o.itl), appendKnown(rate, o.rate)
 	}
 	if m := median(itl); w.paced >= leastPaced && w.itl > 0 && m > 0 {
 		return m / w.itl
@@ -405,7 +412,7 @@ func (ev *Evidence) priorOfStalled() map[string]float64 {
 func (ev *Evidence) priorOf(worker string) float64 {
 	count := 0.0
 	for _, p := range ev.plan.Prior {
-		if p.GPU != "" && p.GPU == ev.gpuOf(worker) || p.GPU == "" && p.Worker != "" && (p.Worker == worker || p.Worker == ev.shortName(worker)) {
+		if p.GPU != "" && slices.Contains(ev.held(worker), p.GPU) || p.GPU == "" && p.Worker != "" && (p.Worker == worker || p.Worker == ev.shortName(worker)) {
 			count += p.Count
 		}
 	}
@@ -419,15 +426,23 @@ func (ev *Evidence) digestWorkers() []*workerDigest {
 	return ev.episodes[0].workers
 }
 
-// gpuOf is a worker's GPU: the one that it was given, else what telemetry says.
-func (ev *Evidence) gpuOf(worker string) string {
+// held are a worker's GPUs: the one that it was given, else what telemetry says.
+func (ev *Evidence) held(worker string) []string {
 	if given := ev.start.places[worker].gpu; given != "" {
-		return given
+		return []string{given}
 	}
 	for _, d := range ev.looked() {
-		if w := d.worker(worker); w != nil && w.gpu != "" {
-			return w.gpu
+		if w := d.worker(worker); w != nil && len(w.gpus) > 0 {
+			return w.gpus
 		}
+	}
+	return nil
+}
+
+// gpuOf is a worker's GPU, where it has one.
+func (ev *Evidence) gpuOf(worker string) string {
+	if gpus := ev.held(worker); len(gpus) == 1 {
+		return gpus[0]
 	}
 	return ""
 }
@@ -435,9 +450,7 @@ func (ev *Evidence) gpuOf(worker string) string {
 func (ev *Evidence) gpusOf(workers []string) []string {
 	var all []string
 	for _, w := range workers {
-		if g := ev.gpuOf(w); g != "" {
-			all = append(all, g)
-		}
+		all = append(all, ev.held(w)...)
 	}
 	return all
 }

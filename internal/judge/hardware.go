@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"aicr/internal/spec"
+	"aicr/internal/stats"
 )
 
 // gpuDigest is what an exporter said of one GPU in an episode.
@@ -18,13 +19,14 @@ type gpuDigest struct {
 	samples            int // that tell of throttling
 	harm               [len(harmfulReasons)]int
 	power, utilization float64 // medians over the clean part
+	clock              float64 // MHz, likewise
 	hottest            float64
 }
 
 // hardware takes what the GPUs' exporter says, in the whole episode.
-func (d *digest) hardware(t *timeline, r *spec.EpisodeRecord, clean []bool) {
+func (d *digest) hardware(t *timeline, r *spec.EpisodeRecord, clean []bool, th *spec.Thresholds) {
 	by := map[string]*gpuDigest{}
-	power, use := map[string][]float64{}, map[string][]float64{}
+	power, use, clock := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
 	for i := range r.Series {
 		s := &r.Series[i]
 		g := s.GPU
@@ -63,49 +65,82 @@ func (d *digest) hardware(t *timeline, r *spec.EpisodeRecord, clean []bool) {
 			if g.Utilization != nil {
 				use[s.Name] = append(use[s.Name], *g.Utilization)
 			}
-		}
-	}
-	pods := map[string]int{} // a pod with several GPUs does not say which is the worker's
-	for _, g := range d.gpus {
-		pods[g.pod]++
-	}
-	for _, g := range d.gpus {
-		g.power, g.utilization = median(power[g.name]), median(use[g.name])
-		for _, w := range d.workers {
-			if w.gpu == g.name || w.gpu == "" && w.pod != "" && w.pod == g.pod && pods[g.pod] == 1 {
-				w.gpu, g.worker, w.power = g.name, w.name, g.power
+			if g.SMClockMHz != nil {
+				clock[s.Name] = append(clock[s.Name], *g.SMClockMHz)
 			}
 		}
 	}
+	holders := map[string][]*workerDigest{}
+	for _, w := range d.workers {
+		for _, name := range w.gpus {
+			holders[name] = append(holders[name], w)
+		}
+	}
+	each := map[*workerDigest][]float64{}
+	for _, g := range d.gpus {
+		g.power, g.utilization, g.clock = median(power[g.name]), median(use[g.name]), median(clock[g.name])
+		for _, w := range holders[g.name] {
+			g.worker, each[w] = w.name, appendKnown(each[w], g.power)
+		}
+	}
+	for w, powers := range each {
+		w.power = stats.Mean(powers)
+		w.odd = oddAmong(d.gpusOf(w), th)
+	}
 	for i := range d.stalls {
-		d.stalls[i].beside(d, r)
+		d.stalls[i].beside(d, r, th)
 	}
 }
 
-// beside adds what the GPU of a stalled worker did meanwhile: power beside tokens
+// gpusOf are a worker's GPUs, as far as there is telemetry of them.
+func (d *digest) gpusOf(w *workerDigest) []*gpuDigest {
+	var all []*gpuDigest
+	for _, g := range d.gpus {
+		if slices.Contains(w.gpus, g.name) {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// beside adds what the GPUs of a stalled worker did meanwhile: power beside tokens
 // tells a GPU that is starved from one that hangs.
-func (s *standstill) beside(d *digest, r *spec.EpisodeRecord) {
+func (s *standstill) beside(d *digest, r *spec.EpisodeRecord, th *spec.Thresholds) {
 	s.power, s.peers, s.duty = math.NaN(), math.NaN(), math.NaN()
 	w := d.worker(s.worker)
-	if w == nil || w.gpu == "" {
+	if w == nil || len(w.gpus) == 0 {
 		return
 	}
-	s.gpu = w.gpu
+	strange := map[string]bool{} // GPUs of workers that are no peers
+	for _, g := range d.gpus {
+		o := d.worker(g.worker)
+		strange[g.name] = o != nil && o.group != w.group
+	}
+	s.gpus = len(w.gpus)
+	each := map[string][]float64{} // duty cycles, by GPU
 	var own, others, duty []float64
 	for i := range r.Series {
 		of := &r.Series[i]
 		if k := of.T / second; of.GPU == nil || of.GPU.PowerW == nil || k <= int64(s.from) || k >= int64(s.until) {
 			continue
 		}
-		if of.Name != w.gpu {
-			others = append(others, *of.GPU.PowerW)
+		if !slices.Contains(w.gpus, of.Name) {
+			if !strange[of.Name] {
+				others = append(others, *of.GPU.PowerW)
+			}
 			continue
 		}
 		own = append(own, *of.GPU.PowerW)
 		if of.GPU.Utilization != nil {
 			duty = append(duty, *of.GPU.Utilization)
+			each[of.Name] = append(each[of.Name], *of.GPU.Utilization)
 		}
 		s.throttled = s.throttled || of.GPU.Throttle != nil && harmful(*of.GPU.Throttle) != ""
 	}
 	s.power, s.peers, s.duty = median(own), median(others), median(duty)
+	var meanwhile []*gpuDigest // a clock says nothing of who does not work
+	for _, g := range d.gpusOf(w) {
+		meanwhile = append(meanwhile, &gpuDigest{name: g.name, utilization: median(each[g.name]), clock: math.NaN(), samples: g.samples, harm: g.harm})
+	}
+	s.odd = oddAmong(meanwhile, th)
 }

@@ -24,7 +24,8 @@ type standstill struct {
 	told, seen  bool // who says so
 	asleep      bool // its engine said that it slept
 
-	gpu                string // of the worker, and what it did meanwhile
+	gpus               int // of the worker, and what they did meanwhile
+	odd                []oddity
 	power, peers, duty float64
 	throttled          bool
 }
@@ -57,9 +58,9 @@ type finder struct {
 	past       *past
 	least      int                // seconds that make a stall
 	good       float64            // tokens of the fleet in a good second
-	worker     float64            // and of one worker
+	worker     map[group]float64  // and of one worker
 	own        map[string]float64 // and of each, by itself
-	perRequest float64            // tokens a second for each request that a worker has, when all is well
+	perRequest map[group]float64  // tokens a second for each request that a worker has, when all is well
 	planned    int                // workers that there should be
 	asked      float64            // requests that were to be in flight
 	starts     float64            // first tokens in a second, on average
@@ -73,27 +74,34 @@ func (f *finder) usual(r *spec.EpisodeRecord) {
 	f.good = orZero(quantileOf(t.fleet, 75))
 	f.starts = mean(t.starts)
 	f.own, f.prompts = map[string]float64{}, map[string]float64{}
-	var each []float64
-	for _, l := range t.workers {
-		all := l.progressAll()
-		if q := quantileOf(all, 75); q > 0 {
-			each = append(each, q)
-		}
-		f.own[l.name] = max(orZero(quantileOf(all, 95)), f.past.workers[l.name])
-		f.prompts[l.name] = orZero(meanKnown(l.taken()))
-	}
-	if f.worker = orZero(median(each)); f.worker == 0 && len(t.workers) > 0 {
-		f.worker = f.past.fleet / float64(len(t.workers))
-	}
-	var rates []float64
-	for k := range t.seconds {
-		for _, l := range t.workers {
-			if has, p := l.has(k), l.progress(k); has >= 1 && !math.IsNaN(p) {
-				rates = append(rates, p/has)
+	f.worker, f.perRequest = map[group]float64{}, map[group]float64{}
+	answering := 0
+	for g, workers := range t.groups() {
+		var each, rates []float64
+		for _, l := range workers {
+			all := l.progressAll()
+			if q := quantileOf(all, 75); q > 0 {
+				each = append(each, q)
+			}
+			f.own[l.name] = max(orZero(quantileOf(all, 95)), f.past.workers[l.name])
+			f.prompts[l.name] = orZero(meanKnown(l.taken()))
+			for k, p := range all {
+				if has := l.has(k); has >= 1 && !math.IsNaN(p) {
+					rates = append(rates, p/has)
+				}
 			}
 		}
+		if g.role != spec.RolePrefill {
+			answering += len(workers)
+		}
+		f.worker[g] = orZero(median(each))
+		f.perRequest[g] = orZero(quantileOf(rates, 75)) // most may stand still
 	}
-	f.perRequest = orZero(quantileOf(rates, 75)) // most may stand still
+	for g, usual := range f.worker {
+		if usual == 0 && g.role != spec.RolePrefill {
+			f.worker[g] = f.past.fleet / float64(answering)
+		}
+	}
 }
 
 // taken is what a worker takes in, second by second: the client's first tokens where
@@ -262,18 +270,17 @@ func (f *finder) second(l *lane, k int, had bool) verdictOfSecond {
 	if math.IsNaN(p) {
 		return dark
 	}
-	alone := len(f.t.workers) == 1
-	others := 0.0 // the best of its peers
-	for _, o := range f.t.workers {
-		if o != l {
-			others = max(others, orZero(o.progress(k)))
-		}
+	peers := peerWorkers(l, f.t.workers)
+	alone := len(peers) == 0
+	others, each := 0.0, f.worker[l.group] // the best of its peers
+	for _, o := range peers {
+		others = max(others, orZero(o.progress(k)))
 	}
 	hoards := has > f.t.inFlight[k]/2 && !alone
-	if others < f.worker/2 && !hoards && !alone {
+	if others < each/2 && !hoards && !alone {
 		return fine // they stand still as well, or there is nothing to do
 	}
-	usual := f.worker * math.Min(1, f.t.inFlight[k]/max(1, f.asked))
+	usual := each * math.Min(1, f.t.inFlight[k]/max(1, f.asked))
 	if p >= f.th.StallShare*usual || p > 0 && p >= f.th.FreezeShare*f.own[l.name] {
 		if p >= f.th.RecoveredRate*usual {
 			return well
@@ -286,7 +293,7 @@ func (f *finder) second(l *lane, k int, had bool) verdictOfSecond {
 	// It makes next to nothing. That is no fault of who has next to nothing to do.
 	switch {
 	case has > 0:
-		if !hoards && !alone && p > 0 && p >= f.th.FreezeShare*f.perRequest*has {
+		if !hoards && !alone && p > 0 && p >= f.th.FreezeShare*f.perRequest[l.group]*has {
 			return fine
 		}
 		if has < 1 && p == 0 && !hoards {
@@ -350,10 +357,8 @@ func (f *finder) reads(l *lane, k int) bool {
 		return false
 	}
 	var others []float64
-	for _, o := range f.t.workers {
-		if o != l {
-			others = appendKnown(others, o.taken()[k])
-		}
+	for _, o := range peerWorkers(l, f.t.workers) {
+		others = appendKnown(others, o.taken()[k])
 	}
 	return taken >= takesIn*f.prompts[l.name] || taken >= takesIn*median(others) && taken >= f.prompts[l.name]
 }
@@ -527,7 +532,7 @@ func (f *finder) settle(fleet, workers, held []standstill) []standstill {
 func (f *finder) silentAtTheEnd(name string) bool {
 	l := f.t.index[name]
 	last := l.progressAll()[max(0, f.t.seconds-3):]
-	return !(meanKnown(last) >= f.th.StallShare*f.worker)
+	return !(meanKnown(last) >= f.th.StallShare*f.worker[l.group])
 }
 
 // toldOldNumbers says whether the client got a worker's tokens all the while: then
@@ -538,12 +543,10 @@ func (f *finder) toldOldNumbers(s *standstill) bool {
 		return false
 	}
 	var others []float64
-	for _, o := range f.t.workers {
-		if o != l {
-			others = append(others, mean(o.seen[s.from:s.until]))
-		}
+	for _, o := range peerWorkers(l, f.t.workers) {
+		others = append(others, mean(o.seen[s.from:s.until]))
 	}
-	usual := max(orZero(median(others)), f.worker/2) // most of them may stand still as well
+	usual := max(orZero(median(others)), f.worker[l.group]/2) // most of them may stand still as well
 	return mean(l.seen[s.from:s.until]) >= f.th.RecoveredRate*usual && usual > 0
 }
 
@@ -615,7 +618,7 @@ func (f *finder) holder(s *standstill) string {
 		for k := s.from; k < s.until; k++ {
 			made += orZero(l.told[k])
 		}
-		if made >= f.worker/2 {
+		if made >= f.worker[l.group]/2 {
 			return ""
 		}
 		return l.name

@@ -36,8 +36,11 @@ const mostLanes = 1024
 
 // lane is one worker's part of a timeline.
 type lane struct {
-	name, gpu, pod string
-	instance       string // host:port of its page
+	name, pod string
+	instance  string // host:port of its page
+	role      spec.Role
+	gpus      []string // names, as far as they are known
+	group     group
 
 	told    []float64 // tokens, by its metrics
 	held    []float64 // requests that it has, by its gauges
@@ -113,6 +116,7 @@ func newTimeline(r *spec.EpisodeRecord, loadS float64) *timeline {
 	slices.SortFunc(t.workers, func(a, b *lane) int {
 		return cmp.Or(cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name))
 	})
+	t.join(r.Series)
 	return t
 }
 
@@ -219,7 +223,10 @@ func (t *timeline) readSeries(series []spec.Sample) {
 			continue
 		}
 		w := s.Worker
-		l.gpu, l.pod, l.instance = cmp.Or(w.GPU, l.gpu), cmp.Or(w.Pod, l.pod), cmp.Or(s.Instance, l.instance)
+		l.pod, l.instance, l.role = cmp.Or(w.Pod, l.pod), cmp.Or(s.Instance, l.instance), cmp.Or(w.Role, l.role)
+		if gpus := w.Holds(); len(gpus) > 0 {
+			l.gpus = gpus
+		}
 		if within {
 			l.held[k] = orNaN(sumKnown(w.Running, w.Waiting))
 			if w.InFlight != nil {
@@ -228,7 +235,7 @@ func (t *timeline) readSeries(series []spec.Sample) {
 			l.running[k] = valueOf(w.Running)
 			l.kvMost = maxKnown(l.kvMost, valueOf(w.KVUsage))
 			l.asleep[k] = w.Asleep != nil && *w.Asleep == 1
-			if w.Generated == nil && w.TokensPerS != nil {
+			if w.Generated == nil && w.TokensPerS != nil && l.role != spec.RolePrefill {
 				l.told[k] = *w.TokensPerS
 			}
 		}
@@ -254,11 +261,14 @@ func (t *timeline) readSeries(series []spec.Sample) {
 				l.held[k] = next
 			}
 		}
-		if c := generated[l]; c != nil {
+		if c := generated[l]; c != nil && l.role != spec.RolePrefill {
 			l.apart = c.perSecond(l.told)
 		}
 		if c := prompted[l]; c != nil {
-			_ = c.perSecond(l.prompts)
+			apart := c.perSecond(l.prompts)
+			if l.role == spec.RolePrefill { // its work: it makes one token of a request, or none
+				l.apart, l.told = apart, l.prompts
+			}
 		}
 	}
 }
@@ -382,6 +392,9 @@ func (t *timeline) readRequests(requests []spec.Request) {
 			}
 		}
 		for _, l := range t.workers { // of whom the client never heard, it saw nothing
+			if l.role == spec.RolePrefill {
+				continue // answers name who makes their tokens
+			}
 			l.seen, l.streams, l.starts = make([]float64, t.seconds), make([]float64, t.seconds), make([]float64, t.seconds)
 		}
 	}

@@ -19,6 +19,7 @@ const (
 	usePrompts
 	useStamps
 	useNames
+	usePrefill
 )
 
 // chance makes the sequences of one episode of one seed.

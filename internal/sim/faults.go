@@ -187,7 +187,7 @@ func (f *Fleet) strike(w *window) {
 	switch w.fault.Kind {
 	case spec.GPUError:
 		for _, i := range w.workers {
-			f.workers[i].gpu.breakDown(w.fault)
+			f.workers[i].gpus[gpuOf(w.fault)].breakDown(w.fault)
 		}
 	case spec.ColdStart:
 		for _, worker := range f.workers {
@@ -207,6 +207,10 @@ func (f *Fleet) derive() {
 	is := make([]condition, len(f.workers))
 	for i := range is {
 		is[i] = condition{slow: 1, stall: 1}
+		f.accrue(f.workers[i])
+		for g := range f.workers[i].gpus {
+			f.workers[i].gpus[g].slow = 1
+		}
 	}
 	frozen, host := false, 1.0
 	pods := !f.faults.has(spec.DRAStale) && !f.faults.has(spec.GPUsClaimed)
@@ -226,6 +230,9 @@ func (f *Fleet) derive() {
 			switch a.fault.Kind {
 			case spec.WorkerSlow:
 				c.slow *= *a.fault.Factor
+				if g := a.fault.GPU; g != nil {
+					f.workers[i].gpus[*g].slow *= *a.fault.Factor
+				}
 			case spec.WorkerStall:
 				c.stall = max(c.stall, *a.fault.Factor)
 			case spec.WorkerWedge:
@@ -249,7 +256,7 @@ func (f *Fleet) derive() {
 		default:
 		}
 	}
-	var listed []int
+	var listed, reading []int
 	for i, w := range f.workers {
 		c := is[i]
 		c.absent = c.absent || !pods
@@ -268,13 +275,15 @@ func (f *Fleet) derive() {
 		if w.busy {
 			f.planStep(w)
 		}
-		if w.present {
+		switch {
+		case w.present && w.reads:
+			reading = append(reading, i)
+		case w.present:
 			listed = append(listed, i)
 		}
 	}
-	if !slices.Equal(listed, f.view.workers) || f.view.place == nil {
-		f.view.list(listed)
-	}
+	f.view.listAnew(listed)
+	f.prefill.listAnew(reading)
 	f.frontend.slow = host
 	f.frontend.freeze(frozen, f.now)
 	if !frozen {
@@ -296,6 +305,7 @@ func (fe *frontend) freeze(frozen bool, now time.Duration) {
 // kill is a worker's process ending: what it had is told as an error inside the
 // streams.
 func (f *Fleet) kill(w *worker) {
+	v := f.viewOf(w)
 	// Of a copy, since who is dropped may be tidied away.
 	for _, list := range [][]*Stream{w.batch, slices.Clone(w.queue)} {
 		for _, s := range list {
@@ -303,7 +313,7 @@ func (f *Fleet) kill(w *worker) {
 				continue
 			}
 			f.drop(w, s)
-			f.view.count(w.index, -1)
+			v.count(w.index, -1)
 			f.fail(s, ErrorTold, 0)
 		}
 	}
@@ -313,7 +323,7 @@ func (f *Fleet) kill(w *worker) {
 	clear(w.due)
 	w.batch, w.queue, w.fresh = w.batch[:0], w.queue[:0], w.fresh[:0]
 	w.ghosts = ghosts{}
-	w.cache, f.view.known[w.index] = newPrefixes(), newPrefixes()
+	w.cache, v.known[w.index] = newPrefixes(), newPrefixes()
 	w.busy = false
 	w.turn++
 	w.life++

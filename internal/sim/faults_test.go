@@ -851,12 +851,12 @@ func TestFaultsThatAreSetComeOnce(t *testing.T) {
 	}
 	l.SetFaults([]spec.Fault{{Kind: spec.ColdStart, Takes: long(time.Minute)}, {Kind: spec.GPUError, Workers: on(0), XID: new(79)}})
 	l.fleet.advance(l.fleet.now + 2*time.Second)
-	if w := l.fleet.workers[0]; w.cold == 0 || w.gpu.state.XID != 79 {
-		t.Errorf("cold %v, XID %d", w.cold, w.gpu.state.XID)
+	if w := l.fleet.workers[0]; w.cold == 0 || w.gpus[0].state.XID != 79 {
+		t.Errorf("cold %v, XID %d", w.cold, w.gpus[0].state.XID)
 	}
 	l.SetFaults(nil)
-	if w := l.fleet.workers[0]; w.cold != 0 || w.gpu.state.XID != 0 {
-		t.Errorf("mended, and cold %v, XID %d", w.cold, w.gpu.state.XID)
+	if w := l.fleet.workers[0]; w.cold != 0 || w.gpus[0].state.XID != 0 {
+		t.Errorf("mended, and cold %v, XID %d", w.cold, w.gpus[0].state.XID)
 	}
 }
 

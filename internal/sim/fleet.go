@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"aicr/internal/spec"
@@ -17,8 +18,8 @@ type Fleet struct {
 
 	workers  []*worker
 	frontend frontend
-	router   router
-	view     view
+	view     view // of the workers that answer
+	prefill  view // of those that read prompts for them, if there are any
 	faults   faults
 	node     NodeState
 
@@ -52,7 +53,6 @@ func newFleet(s *spec.Scenario, set settings) *Fleet {
 	c := chance{set.seed, uint64(set.episode)}
 	f := &Fleet{
 		scenario: s, profile: profile,
-		router:    policies()[s.Fleet.Router](),
 		hiccups:   c.of(useHiccups),
 		fates:     c.of(useFates),
 		telemetry: c.of(useTelemetry),
@@ -66,11 +66,11 @@ func newFleet(s *spec.Scenario, set settings) *Fleet {
 	f.perToken = float64(s.Fleet.Frontend.PerToken) * math.Sqrt(host)
 	f.pace = lognormal(jitter, 1, s.Fleet.Timing.StepJitter)
 
-	f.view = view{load: make([]int32, s.Fleet.Workers), credit: s.Fleet.KVCredit,
-		known: make([]*prefixes, s.Fleet.Workers), rng: c.of(useRouting)}
+	f.view, f.prefill = newView(&s.Fleet, c.of(useRouting)), newView(&s.Fleet, c.of(usePrefill))
 	for i := range s.Fleet.Workers {
-		f.workers = append(f.workers, newWorker(i, set.seed))
-		f.view.known[i] = newPrefixes()
+		w := newWorker(i, s.Fleet.GPUsPerWorker, set.seed)
+		w.reads = i < s.Fleet.PrefillWorkers
+		f.workers = append(f.workers, w)
 	}
 	f.faults = faults{draws: func() *rand.Rand { return c.of(useWindows) }, first: set.episode, endless: set.endless}
 	f.plan(s.Faults, set.warm)
@@ -121,8 +121,13 @@ func (f *Fleet) happen(e *event) {
 	case delivery:
 		f.deliver(e.batch)
 	case refusal:
-		f.view.count(int(e.worker), -1)
+		f.viewOf(f.workers[e.worker]).count(int(e.worker), -1)
 		f.fail(e.stream, Refused, 500)
+	case handed:
+		if e.stream.state != gone {
+			e.stream.read = true
+			f.route(e.stream)
+		}
 	case answer:
 		f.end(e.stream, e.stream.Outcome)
 	case begins:
@@ -231,7 +236,33 @@ func (f *Fleet) pass(j job) {
 // frontend takes to say so.
 const refusedAfter = 2 * time.Millisecond
 
-// route gives a request to a worker.
+// listed are the workers that the frontend knows, by their number.
+func (f *Fleet) listed() []int {
+	all := slices.Concat(f.view.workers, f.prefill.workers)
+	slices.Sort(all)
+	return all
+}
+
+// viewOf is the frontend's view of those that a worker is one of.
+func (f *Fleet) viewOf(w *worker) *view {
+	if w.reads {
+		return &f.prefill
+	}
+	return &f.view
+}
+
+// handedAfter is what it takes to hand the KV of a prompt on to the worker that answers.
+const handedAfter = 2 * time.Millisecond
+
+// handOver sends a prompt that has been read on its way to the worker that answers it.
+func (f *Fleet) handOver(w *worker, s *Stream) {
+	s.state, s.Made = arriving, 0
+	f.prefill.count(w.index, -1)
+	f.queue.push(event{at: f.now + handedAfter, kind: handed, stream: s})
+}
+
+// route gives a request to a worker: to one that reads its prompt, if there are such and
+// none has, else to one that answers it.
 func (f *Fleet) route(s *Stream) {
 	switch {
 	case !f.faults.serving() || len(f.view.workers) == 0:
@@ -241,23 +272,29 @@ func (f *Fleet) route(s *Stream) {
 		f.refuse(s, s.fate.status)
 		return
 	}
+	v := &f.view
+	if len(f.prefill.workers) > 0 && !s.read {
+		v = &f.prefill
+	}
 	i := s.Pin - 1
-	if i < 0 || !f.workers[i].present {
-		i = f.router.pick(&f.view, s)
+	if i < 0 || !v.has(i) {
+		i = v.router.pick(v, s)
 	}
 	w := f.workers[i]
 	s.Worker = i
-	f.view.count(i, 1)
+	v.count(i, 1)
 	if f.scenario.Fleet.Router == "kv" {
-		f.view.known[i].use(s.Blocks)
-		f.view.known[i].keep(f.scenario.Fleet.KVBlocks)
+		v.known[i].use(s.Blocks)
+		v.known[i].keep(f.scenario.Fleet.KVBlocks)
 	}
 	if w.dead {
 		s.state = failing
 		f.queue.push(event{at: f.now + refusedAfter, kind: refusal, worker: int32(i), stream: s})
 		return
 	}
-	s.client.Routed(f.now, s)
+	if !w.reads {
+		s.client.Routed(f.now, s)
+	}
 	f.queueAt(w, s)
 }
 
@@ -375,7 +412,7 @@ func (f *Fleet) abandon(s *Stream) {
 		return
 	case waiting, running:
 		f.drop(f.workers[s.Worker], s)
-		f.view.count(s.Worker, -1)
+		f.viewOf(f.workers[s.Worker]).count(s.Worker, -1)
 	case finishing, arriving, failing:
 		// Its last tokens are on their way, or its refusal is: the counts that it
 		// still stands in are those of the job that carries it.

@@ -44,16 +44,28 @@ type gpu struct {
 	active float64       // nanoseconds of the last second in which a kernel ran
 	ready  float64       // in which there was work
 	effort float64       // of full power
+	slow   float64       // how much longer than usual it takes, where it holds up the others of its worker
 }
 
-func newGPU(seed uint64, worker int) gpu {
-	return gpu{state: GPUState{UUID: gpuUUID(seed, worker), PowerW: idlePower, SMClockMHz: idleClock,
+func newGPU(seed uint64, index int) gpu {
+	return gpu{slow: 1, state: GPUState{UUID: gpuUUID(seed, index), PowerW: idlePower, SMClockMHz: idleClock,
 		MemClockMHz: memoryClock, TemperatureC: coldest + 2, MemoryTotal: memoryTotal, MemoryUsed: 0.9 * memoryTotal}}
 }
 
-// accrue counts what the GPU did since it was last asked.
+// accrue counts what the GPUs did since they were last asked.
 func (f *Fleet) accrue(w *worker) {
-	g := &w.gpu
+	slowest := 1.0
+	for i := range w.gpus {
+		slowest = max(slowest, w.gpus[i].slow)
+	}
+	for i := range w.gpus {
+		f.accrueOne(w, &w.gpus[i], slowest)
+	}
+}
+
+// accrueOne counts what one of a worker's GPUs did. Those that wait for the slowest spin, and
+// that is clocked low: all are as busy as ever, at the power of a share of the work.
+func (f *Fleet) accrueOne(w *worker, g *gpu, slowest float64) {
 	d := float64(f.now - g.since)
 	g.since = f.now
 	switch {
@@ -66,8 +78,16 @@ func (f *Fleet) accrue(w *worker) {
 		duty := w.duty / w.stall
 		g.ready += d
 		g.active += float64(d * duty)
-		g.effort += float64(d * duty * (0.8 + float64(0.2*min(1, float64(w.running)/fullBatch))))
+		g.effort += float64(d * duty * (0.8 + float64(0.2*min(1, float64(w.running)/fullBatch))) / slowest)
 	}
+}
+
+// gpuOf is which of a worker's GPUs a fault is of.
+func gpuOf(f *spec.Fault) int {
+	if f.GPU == nil {
+		return 0
+	}
+	return *f.GPU
 }
 
 // breakDown is an error of the hardware. It does not heal.
@@ -90,29 +110,32 @@ func (g *gpu) exchange() { g.state.XID, g.state.DoubleBit, g.state.RemapFailure 
 func (f *Fleet) sample() {
 	for _, w := range f.workers {
 		f.accrue(w)
-		f.sampleGPU(w)
+		for i := range w.gpus {
+			f.sampleGPU(w, i)
+		}
+		w.lost = f.undelivered("workers")
 	}
 	f.node.Missing = f.undelivered("node")
 	f.node.CPUPressure = quietPressure
 	f.node.CPUWait += f.node.CPUPressure
 }
 
-func (f *Fleet) sampleGPU(w *worker) {
+func (f *Fleet) sampleGPU(w *worker, index int) {
 	const second = float64(time.Second)
-	g := &w.gpu
+	g := &w.gpus[index]
 	s := &g.state
 	s.Utilization = min(1, g.active/second)
 	s.PowerW = idlePower + float64(readyPower*min(1, g.ready/second)) + float64(workPower*min(1, g.effort/second))
 	s.SMClockMHz = idleClock
 	if g.ready > 0 {
-		s.SMClockMHz = fullClock
+		s.SMClockMHz = fullClock / g.slow
 	}
 	g.active, g.ready, g.effort = 0, 0, 0
 
 	s.Throttle = nil
 	hot := false
 	for _, a := range f.faults.active {
-		if a.fault.Kind != spec.GPUThrottle || !slices.Contains(a.workers, w.index) {
+		if a.fault.Kind != spec.GPUThrottle || !slices.Contains(a.workers, w.index) || gpuOf(a.fault) != index {
 			continue
 		}
 		hot = hot || a.fault.Reason == "hw_thermal" || a.fault.Reason == "sw_thermal"
@@ -136,7 +159,6 @@ func (f *Fleet) sampleGPU(w *worker) {
 		s.TemperatureC = max(s.TemperatureC, throttlesAt)
 	}
 	s.Missing = f.undelivered("gpus")
-	w.lost = f.undelivered("workers")
 }
 
 // snapshot is what the telemetry says now.
@@ -155,10 +177,16 @@ func (f *Fleet) snapshot() Snapshot {
 		if w.gaugeOff {
 			state.Running = 0
 		}
+		if w.reads {
+			state.Role = spec.RolePrefill
+		}
+		for i := range w.gpus {
+			g := w.gpus[i].state
+			g.Throttle = slices.Clone(g.Throttle)
+			state.GPUs = append(state.GPUs, g.UUID)
+			s.GPUs = append(s.GPUs, g)
+		}
 		s.Workers = append(s.Workers, state)
-		g := w.gpu.state
-		g.Throttle = slices.Clone(g.Throttle)
-		s.GPUs = append(s.GPUs, g)
 	}
 	fe := &f.frontend
 	s.Frontend = FrontendState{InFlight: fe.inFlight, Queued: fe.queued, Served: fe.served, Failed: fe.failed, Tokens: fe.tokens,

@@ -135,6 +135,7 @@ func anyFleet(t *rapid.T) (*spec.Scenario, uint64, []ask) {
 		return time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, name))
 	}
 	s := bare(n("workers", 1, 3))
+	s.Fleet.PrefillWorkers = n("prefillWorkers", 0, s.Fleet.Workers-1)
 	s.Fleet.KVBlocks = n("kvBlocks", 3, 24)
 	s.Fleet.MaxSequences = n("maxSequences", 1, 8)
 	s.Fleet.MaxBatchedTokens = n("maxBatchedTokens", 1, 80)
@@ -211,8 +212,8 @@ func TestNothingIsLostAndNothingIsLeft(t *testing.T) {
 				t.Errorf("worker %d is left with %d running, %d waiting, %d blocks, %v, %d lists due, %d queued, busy %v",
 					w.index, w.running, w.waiting, w.blocks, w.grows, len(w.due), len(w.queue), w.busy)
 			}
-			if f.view.load[w.index] != 0 {
-				t.Errorf("the router still counts %d at worker %d", f.view.load[w.index], w.index)
+			if f.view.load[w.index] != 0 || f.prefill.load[w.index] != 0 {
+				t.Errorf("the router still counts %d and %d at worker %d", f.view.load[w.index], f.prefill.load[w.index], w.index)
 			}
 		}
 		if fe := f.frontend; fe.inFlight != 0 || fe.queued != 0 || fe.busy || fe.head != len(fe.jobs) || int(fe.served+fe.failed) > len(asks) {

@@ -134,7 +134,9 @@ func (l *Live) SetFaults(faults []spec.Fault) {
 	l.mu.Lock()
 	l.fleet.advance(l.now())
 	for _, w := range l.fleet.workers {
-		w.gpu.exchange()
+		for i := range w.gpus {
+			w.gpus[i].exchange()
+		}
 		w.cold = 0
 	}
 	l.fleet.faults.once = true
@@ -156,7 +158,7 @@ func (l *Live) Faults() []spec.Fault {
 func (l *Live) Present() []int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.fleet.view.workers)
+	return l.fleet.listed()
 }
 
 // Serving says whether the frontend serves at all; when it does not, which

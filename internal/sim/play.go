@@ -104,7 +104,7 @@ const sendsApart = 20 * time.Microsecond
 func newPlayer(s *spec.Scenario, seed uint64, episode int, l Load) *player {
 	c := chance{seed, uint64(episode)}
 	p := &player{load: l, scenario: s, choose: c.of(usePrompts), lags: c.of(useStamps),
-		users: s.Load.ConcurrencyPerGPU * s.Fleet.Workers, spacing: sendsApart,
+		users: s.Load.ConcurrencyPerGPU * s.Fleet.GPUs(), spacing: sendsApart,
 		lag: float64(s.Load.ClientLag) / math.Log(100)} // of an exponential with that p99
 	set := settings{seed: seed, episode: episode, warm: true, onTick: p.observe, onWake: p.send}
 	if p.load.Grace == 0 {
@@ -403,10 +403,11 @@ func ending(s *Stream) (class, finish, detail string) {
 func (p *player) recording() *Recording {
 	l := &p.scenario.Load
 	r := &Recording{Requests: p.requests, Series: p.series, Lags: p.stamps, Took: p.fleet.now - p.from,
-		Point: spec.OperatingPoint{Workers: p.scenario.Fleet.Workers, Concurrency: p.users,
+		Point: spec.OperatingPoint{Concurrency: p.users,
 			RampS: l.Ramp.D().Seconds(), DurationS: (p.stop - p.from).Seconds(),
 			InputTokens: l.InputTokens, OutputTokens: l.OutputTokens, Prompts: l.Prompts.String(),
 			SentinelRate: p.load.Sentinel, Router: p.scenario.Fleet.Router}}
+	r.Point.Shape(&p.scenario.Fleet)
 	for _, w := range p.fleet.workers {
 		r.Peak = append(r.Peak, w.peak)
 	}

@@ -23,6 +23,7 @@ const (
 	kick                      // an idle worker looks at its queue
 	stepped                   // a worker's step ends
 	delivery                  // tokens reach their clients
+	handed                    // a prompt that was read is with the worker that answers it
 	refusal                   // a dead worker has answered
 	answer                    // an answer without tokens reaches its client
 	begins                    // a fault's window

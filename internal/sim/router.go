@@ -3,6 +3,8 @@ package sim
 import (
 	"math/rand/v2"
 	"slices"
+
+	"aicr/internal/spec"
 )
 
 // router is a policy by which the frontend chooses a worker.
@@ -13,6 +15,7 @@ type router interface {
 // view is what the frontend knows when it chooses: its own counts, as Dynamo's
 // keeps them, and nothing of what goes on inside the workers.
 type view struct {
+	router  router
 	workers []int   // those in its list; never empty when it chooses
 	load    []int32 // requests that each has and that are not yet answered in full
 	levels  [][]int // the workers in the list by their load, so that the least loaded are found at once
@@ -21,6 +24,25 @@ type view struct {
 	credit  float64
 	known   []*prefixes // what it believes of each worker's prefix cache
 	rng     *rand.Rand
+}
+
+func newView(fleet *spec.Fleet, rng *rand.Rand) view {
+	v := view{router: policies()[fleet.Router](), load: make([]int32, fleet.Workers), credit: fleet.KVCredit,
+		known: make([]*prefixes, fleet.Workers), rng: rng}
+	for i := range v.known {
+		v.known[i] = newPrefixes()
+	}
+	return v
+}
+
+// has says whether a worker is in the list.
+func (v *view) has(w int) bool { return v.place[w] >= 0 }
+
+// listAnew says who is in the list, where that is new.
+func (v *view) listAnew(workers []int) {
+	if !slices.Equal(workers, v.workers) || v.place == nil {
+		v.list(workers)
+	}
 }
 
 // list says who is in the frontend's list from now on.
@@ -38,7 +60,7 @@ func (v *view) list(workers []int) {
 
 // count adds to the requests that a worker has.
 func (v *view) count(w int, by int32) {
-	listed := v.place[w] >= 0
+	listed := v.has(w)
 	if listed {
 		level := v.levels[v.load[w]]
 		last := level[len(level)-1]

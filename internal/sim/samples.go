@@ -31,7 +31,10 @@ func appendSamples(to []spec.Sample, t time.Duration, s Snapshot, names []string
 				Running: value(w.Running), Waiting: value(w.Waiting), KVUsage: &w.KVUsage,
 				Generated: value(w.Generated), PromptTokens: value(w.PromptTokens),
 				PrefixQueries: value(w.PrefixQueries), PrefixHits: value(w.PrefixHits),
-				Preemptions: value(w.Preemptions), GPU: s.GPUs[i].UUID,
+				Preemptions: value(w.Preemptions), Role: w.Role,
+			}
+			if line.Worker.GPUs = w.GPUs; len(w.GPUs) == 1 {
+				line.Worker.GPU, line.Worker.GPUs = w.GPUs[0], nil
 			}
 		}
 	}

@@ -1,12 +1,16 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"aicr/internal/spec"
+)
 
 // Snapshot is what a fleet's telemetry would say.
 type Snapshot struct {
 	At       time.Duration // fleet time
 	Workers  []WorkerState
-	GPUs     []GPUState // worker i's is GPU i
+	GPUs     []GPUState // in the order of the workers
 	Node     NodeState
 	Frontend FrontendState
 }
@@ -28,6 +32,9 @@ type WorkerState struct {
 	PrefixHits    int64 // and found
 	Preemptions   int64
 	Finished      int64
+
+	Role spec.Role
+	GPUs []string // their UUIDs
 }
 
 // GPUState is a GPU as an exporter tells, over the last second.

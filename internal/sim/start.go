@@ -45,8 +45,8 @@ func (d *deployment) tell(at time.Duration, e spec.Event) {
 
 // starts says whether the frontend comes to serve.
 func (d *deployment) starts() bool {
-	n := d.scenario.Fleet.Workers
-	free, runtime, chart := n, version, version
+	n, gpus := d.scenario.Fleet.Workers, d.scenario.Fleet.GPUs()
+	free, runtime, chart := gpus, version, version
 	panicked := find(d.scenario, spec.DiscoveryPanic)
 	if find(d.scenario, spec.GPUsClaimed) != nil {
 		free = 0
@@ -55,7 +55,7 @@ func (d *deployment) starts() bool {
 		runtime, chart = orElse(panicked.Runtime, version), orElse(panicked.Chart, version)
 	}
 	d.tell(0, spec.Event{Kind: spec.EventStage, Stage: "start"})
-	d.tell(0, spec.Event{Kind: spec.EventGPUs, Source: NodeName, Want: &n, Have: &free})
+	d.tell(0, spec.Event{Kind: spec.EventGPUs, Source: NodeName, Want: &gpus, Have: &free})
 	d.tell(0, spec.Event{Kind: spec.EventVersions, Runtime: runtime, Chart: chart})
 	switch {
 	case free == 0:
@@ -81,18 +81,18 @@ func (d *deployment) starts() bool {
 func (d *deployment) warms(seed uint64) (ready bool) {
 	w := warmer{}
 	f := newFleet(withoutWindows(d.scenario), settings{seed: seed, episode: 1})
-	want, present := len(f.workers), len(f.view.workers)
+	want, present := len(f.workers), len(f.listed())
 	d.tell(0, spec.Event{Kind: spec.EventStage, Stage: "warm"})
 	d.tell(0, spec.Event{Kind: spec.EventWorkers, Want: &want, Have: &present})
 	streams := map[int]*Stream{}
-	for _, i := range f.view.workers {
+	for _, i := range f.listed() {
 		streams[i] = &Stream{Prompt: d.scenario.Load.InputTokens, Output: warmTokens, Pin: i + 1}
 		f.submit(0, streams[i], w)
 	}
 	for len(w) < present && f.next() <= answersWithin {
 		f.advance(f.next())
 	}
-	for _, i := range f.view.workers {
+	for _, i := range f.listed() {
 		a := streams[i]
 		e := spec.Event{Kind: spec.EventAnswer, Worker: strconv.Itoa(i)}
 		at, ended := w[a]

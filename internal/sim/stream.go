@@ -30,12 +30,13 @@ type Stream struct {
 	client Client
 	state  state
 	fate   fate
-	need   int // prompt tokens that are still to be computed before its first token
-	size   int // tokens whose KV it holds once they are: its prompt, and after a preemption what it was given
-	blocks int // KV blocks that it holds
-	enter  int // the worker's step that gave it its first token since it was admitted
-	leave  int // the step that gives it its last
-	before int // tokens that it had been given when it was admitted
+	need   int  // prompt tokens that are still to be computed before its first token
+	size   int  // tokens whose KV it holds once they are: its prompt, and after a preemption what it was given
+	blocks int  // KV blocks that it holds
+	enter  int  // the worker's step that gave it its first token since it was admitted
+	leave  int  // the step that gives it its last
+	read   bool // its prompt, by a worker that reads for others
+	before int  // tokens that it had been given when it was admitted
 	past   []span
 }
 

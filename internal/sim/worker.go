@@ -8,12 +8,13 @@ import (
 	"aicr/internal/spec"
 )
 
-// worker is one engine on one GPU. It repeats steps: each lets in what fits of
+// worker is one engine, on one GPU or on several that step together. It repeats steps: each lets in what fits of
 // its queue, and gives every sequence of its batch one token.
 type worker struct {
 	index int
 	id    uint64
-	gpu   gpu
+	gpus  []gpu
+	reads bool // prompts, for others to answer
 
 	queue   []*Stream // waiting, in order; those that were given up are skipped
 	waiting int
@@ -60,12 +61,16 @@ type counters struct {
 	generated, prompted, queries, hits, preemptions, finished int64
 }
 
-func newWorker(index int, seed uint64) *worker {
-	return &worker{
-		index: index, id: workerID(seed, index), gpu: newGPU(seed, index),
+func newWorker(index, gpus int, seed uint64) *worker {
+	w := &worker{
+		index: index, id: workerID(seed, index),
 		due: map[int][]*Stream{}, cache: newPrefixes(),
 		present: true, slow: 1, stall: 1,
 	}
+	for i := range gpus {
+		w.gpus = append(w.gpus, newGPU(seed, index*gpus+i))
+	}
+	return w
 }
 
 // factor is how much longer a step takes than it should; infinite when none
@@ -190,8 +195,11 @@ func (f *Fleet) admit(w *worker) (admitted, computed int) {
 				break
 			}
 			known := min(w.cache.match(s.Blocks)*spec.KVBlockTokens, int(float64(s.Prompt)*cachedShare))
+			if s.read && s.before == 0 {
+				known = s.Prompt // another has read it
+			}
 			s.need = max(1, s.size-known)
-			if s.before == 0 {
+			if s.before == 0 && !s.read {
 				s.Cached = s.Prompt - max(1, s.Prompt-known)
 			}
 		}
@@ -234,13 +242,15 @@ func (f *Fleet) enter(w *worker, s *Stream) {
 	if s.before == 0 {
 		s.Admitted = f.now
 		w.prompted += int64(s.Prompt)
+	}
+	if s.before == 0 && !s.read {
 		w.queries += int64(s.Prompt)
 		w.hits += int64(s.Cached)
 	}
 	s.need = 0
 	s.enter = w.step
 	s.leave = w.step + s.fate.tokens(s.Output) - s.before - 1
-	if s.fate.empty {
+	if s.fate.empty || w.reads {
 		s.leave = w.step
 	}
 	w.waiting--
@@ -360,7 +370,7 @@ func (f *Fleet) endStep(w *worker) {
 	clear(w.fresh)
 	w.fresh = w.fresh[:0]
 	b.tokens = w.running
-	if f.eachToken {
+	if f.eachToken && !w.reads {
 		for _, s := range w.batch {
 			if s.state == running {
 				b.each = append(b.each, s)
@@ -374,8 +384,14 @@ func (f *Fleet) endStep(w *worker) {
 		}
 		b.done = append(b.done, s)
 		f.takeOut(w, s, w.step)
-		s.state = finishing
 		w.finished++
+		if w.reads {
+			f.made(s)
+			f.left(s, true)
+			f.handOver(w, s)
+			continue
+		}
+		s.state = finishing
 		f.left(s, s.fate.outcome() == Served)
 		if s.fate.empty {
 			b.tokens--
@@ -384,7 +400,13 @@ func (f *Fleet) endStep(w *worker) {
 	delete(w.due, w.step)
 	w.generated += int64(b.tokens)
 	w.tidy()
-	f.enqueue(job{batch: b})
+	if w.reads { // its tokens are nobody's, and all that it ran is with others
+		clear(w.batch)
+		w.batch = w.batch[:0]
+		f.release(b)
+	} else {
+		f.enqueue(job{batch: b})
+	}
 	f.startStep(w)
 }
 

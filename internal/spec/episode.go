@@ -1,5 +1,10 @@
 package spec
 
+import (
+	"slices"
+	"strings"
+)
+
 // The schemas of a run's files.
 const (
 	RunSchema     = "aicr.run/run/v1alpha1"
@@ -56,6 +61,8 @@ const SummaryAIPerf = "aiperf"
 // OperatingPoint is the load that was asked for.
 type OperatingPoint struct {
 	Workers        int     `json:"workers"`
+	Prefill        int     `json:"prefill_workers,omitempty"` // of those; 0: none, or not known
+	GPUsPerWorker  int     `json:"gpus_per_worker,omitempty"` // 0 is one
 	Concurrency    int     `json:"concurrency"`
 	RampS          float64 `json:"ramp_s"`
 	DurationS      float64 `json:"duration_s"`
@@ -73,6 +80,18 @@ type OperatingPoint struct {
 	Wave        bool `json:"wave,omitempty"`
 	WavePerUser int  `json:"wave_per_user,omitempty"` // 0 is one
 }
+
+// Shape gives a point the workers of a fleet.
+func (p *OperatingPoint) Shape(f *Fleet) {
+	p.Workers, p.Prefill, p.GPUsPerWorker = f.Workers, f.PrefillWorkers, 0
+	if f.GPUsPerWorker > 1 {
+		p.GPUsPerWorker = f.GPUsPerWorker
+	}
+}
+
+// GPUs is how many there should be: those of one worker at least, where the number of
+// workers is unknown.
+func (p OperatingPoint) GPUs() int { return max(1, p.Workers) * max(1, p.GPUsPerWorker) }
 
 // WaveRequests is how many requests are sent before those that count.
 func (p OperatingPoint) WaveRequests() int {
@@ -196,6 +215,10 @@ func (s Sample) WithTexts(f func(string) string) Sample {
 	if s.Worker != nil {
 		w := *s.Worker
 		w.GPU, w.Pod = f(w.GPU), f(w.Pod)
+		w.GPUs = slices.Clone(w.GPUs)
+		for i, name := range w.GPUs {
+			w.GPUs[i] = f(name)
+		}
 		s.Worker = &w
 	}
 	if s.GPU != nil {
@@ -254,7 +277,36 @@ type WorkerSample struct {
 	TokensPerS    *float64 `json:"tokens_per_s,omitempty"` // where a log tells a rate and nothing counts
 	Started       *float64 `json:"started_s,omitempty"`    // when its process began, in seconds since 1970
 	GPU           string   `json:"gpu,omitempty"`          // its GPU's name, where it is known
+	GPUs          []string `json:"gpus,omitempty"`         // its GPUs' names instead, where it has several
 	Pod           string   `json:"pod,omitempty"`
+	Role          Role     `json:"role,omitempty"`
+}
+
+// Role is what a worker does of each request.
+type Role string
+
+// The roles. A decode worker is often not told apart from one that does both.
+const (
+	RoleBoth    Role = ""
+	RolePrefill Role = "prefill" // it reads prompts, and makes one token or none: its work is prompt tokens
+	RoleDecode  Role = "decode"  // it makes the tokens of prompts that others have read
+)
+
+// RoleNamed is the role that a label, as Dynamo's component, names.
+func RoleNamed(word string) Role {
+	switch role := Role(strings.ToLower(word)); role {
+	case RolePrefill, RoleDecode:
+		return role
+	}
+	return RoleBoth
+}
+
+// Holds are the names of the worker's GPUs, as far as they are known.
+func (w *WorkerSample) Holds() []string {
+	if len(w.GPUs) > 0 || w.GPU == "" {
+		return w.GPUs
+	}
+	return []string{w.GPU}
 }
 
 // GPUSample is what an exporter says of a GPU.

@@ -20,7 +20,7 @@ func FaultKinds() []FaultDescription {
 	list := func(names ...string) []string { return names }
 	return []FaultDescription{
 		{Kind: WorkerSlow, Effect: "steps take factor times as long",
-			Takes: list("workers", "factor"), Requires: list("workers", "factor"), AnyWorker: true},
+			Takes: list("workers", "factor", "gpu"), Requires: list("workers", "factor"), AnyWorker: true},
 		{Kind: WorkerStall, Effect: "steps take factor times as long (40) for a while",
 			Takes: list("workers", "factor"), Requires: list("workers"), NeedsWindow: true, AnyWorker: true},
 		{Kind: WorkerWedge, Effect: "no step at all, while health stays 200",
@@ -41,9 +41,9 @@ func FaultKinds() []FaultDescription {
 		{Kind: ZeroTokens, Effect: "a share of the answers (all) is a 200 with a finish reason and no content",
 			Takes: list("share")},
 		{Kind: GPUError, Effect: "telemetry tells of a hardware error",
-			Takes: list("workers", "xid", "doubleBit", "remapFailure"), Requires: list("workers")},
+			Takes: list("workers", "gpu", "xid", "doubleBit", "remapFailure"), Requires: list("workers")},
 		{Kind: GPUThrottle, Effect: "telemetry tells of throttling in a share of the samples",
-			Takes: list("workers", "reason", "share"), Requires: list("workers", "reason", "share")},
+			Takes: list("workers", "gpu", "reason", "share"), Requires: list("workers", "reason", "share")},
 		{Kind: TelemetryGap, Effect: "a share of a source's samples is not delivered",
 			Takes: list("source", "share"), Requires: list("source", "share")},
 		{Kind: DiscoveryPanic, Effect: "the frontend is up and never serves; its log tells of panics",

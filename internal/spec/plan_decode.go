@@ -155,6 +155,8 @@ func (d *document) checkPoint(path string, p OperatingPoint) {
 		return
 	}
 	d.within(in("workers"), p.Workers, 0, mostWorkers) // 0: not known
+	d.within(in("prefill_workers"), p.Prefill, 0, max(0, p.Workers-1))
+	d.within(in("gpus_per_worker"), p.GPUsPerWorker, 0, mostTogether)
 	d.within(in("concurrency"), p.Concurrency, 1, mostInFlight)
 	d.within(in("input_tokens"), p.InputTokens, 0, mostTokens)
 	d.within(in("output_tokens"), p.OutputTokens, 0, mostTokens)

@@ -70,7 +70,7 @@ func NewScenario(name, profile string) (s *Scenario, ok bool) {
 	}
 	return &Scenario{
 		APIVersion: APIVersion, Kind: ScenarioKind, Metadata: Metadata{Name: name},
-		Fleet: Fleet{Workers: 8, Profile: profile, Timing: p.Timing, Frontend: p.Frontend,
+		Fleet: Fleet{Workers: 8, GPUsPerWorker: 1, Profile: profile, Timing: p.Timing, Frontend: p.Frontend,
 			MaxSequences: p.MaxSequences, MaxBatchedTokens: p.MaxBatchedTokens, KVBlocks: p.KVBlocks,
 			Router: "least-loaded", KVCredit: 302},
 		Load: Load{ConcurrencyPerGPU: 128, Ramp: Duration(2 * time.Second), Episode: Duration(50 * time.Second),

@@ -87,7 +87,8 @@ func (s *scanner) worker(v *Sample, to *pointees) bool {
 		s.maybeNumber(`"ended":`, &w.Ended, to) && s.maybeNumber(`"failed":`, &w.Failed, to) &&
 		s.maybeNumber(`"aborted":`, &w.Aborted, to) && s.maybeNumber(`"tokens_per_s":`, &w.TokensPerS, to) &&
 		s.maybeNumber(`"started_s":`, &w.Started, to) &&
-		s.maybeText(`"gpu":`, &w.GPU) && s.maybeText(`"pod":`, &w.Pod) &&
+		s.maybeText(`"gpu":`, &w.GPU) && (!s.member(`"gpus":[`) || s.texts(&w.GPUs)) &&
+		s.maybeText(`"pod":`, &w.Pod) && s.maybeText(`"role":`, (*string)(&w.Role)) &&
 		s.step("}")
 }
 
@@ -101,19 +102,27 @@ func (s *scanner) gpu(v *Sample, to *pointees) bool {
 		return false
 	}
 	if s.member(`"throttle":[`) {
-		reasons := []string{}
-		for !s.step("]") {
-			var reason string
-			if len(reasons) > 0 && !s.step(",") || !s.string(&reason) {
-				return false
-			}
-			reasons = append(reasons, reason)
+		g.Throttle = new([]string)
+		if !s.texts(g.Throttle) {
+			return false
 		}
-		g.Throttle = &reasons
 	}
 	return s.maybeNumber(`"memory_used_mib":`, &g.MemoryUsed, to) && s.maybeText(`"index":`, &g.Index) &&
 		s.maybeText(`"model":`, &g.Model) && s.maybeText(`"node":`, &g.Node) && s.maybeText(`"pod":`, &g.Pod) &&
 		s.step("}")
+}
+
+// texts reads a list from its first element on.
+func (s *scanner) texts(v *[]string) bool {
+	*v = []string{}
+	for !s.step("]") {
+		var text string
+		if len(*v) > 0 && !s.step(",") || !s.string(&text) {
+			return false
+		}
+		*v = append(*v, text)
+	}
+	return true
 }
 
 // step steps over what must come next.

@@ -68,7 +68,7 @@ func TestTheScannerKnowsEveryField(t *testing.T) {
 	if line := recordedLine(t, q); !newScanner().request([]byte(line), &Request{}, &pointees{}) {
 		t.Errorf("not read: %s", line)
 	}
-	for _, s := range []Sample{{Worker: &WorkerSample{}}, {GPU: &GPUSample{Throttle: &[]string{"x"}}}} {
+	for _, s := range []Sample{{Worker: &WorkerSample{GPUs: []string{"x", "y"}}}, {GPU: &GPUSample{Throttle: &[]string{"x"}}}} {
 		for _, v := range []any{s.Worker, s.GPU} {
 			if v := reflect.ValueOf(v); !v.IsNil() {
 				fill(v.Elem())

@@ -34,10 +34,12 @@ type Metadata struct {
 	Name string `json:"name"`
 }
 
-// Fleet is one frontend, its router, and workers of one GPU each.
+// Fleet is one frontend, its router, and workers.
 type Fleet struct {
-	Workers          int          `json:"workers"` // one GPU each
-	Profile          string       `json:"profile"` // a named set of the numbers below
+	Workers          int          `json:"workers"`
+	GPUsPerWorker    int          `json:"gpusPerWorker"`  // that step together, as one
+	PrefillWorkers   int          `json:"prefillWorkers"` // the first so many read prompts for the others; 0: each does both
+	Profile          string       `json:"profile"`        // a named set of the numbers below
 	Timing           Timing       `json:"timing"`
 	Frontend         FrontendCost `json:"frontend"`
 	MaxSequences     int          `json:"maxSequences"`     // that a worker runs at once
@@ -46,6 +48,9 @@ type Fleet struct {
 	Router           string       `json:"router"`           // how the frontend chooses a worker
 	KVCredit         float64      `json:"kvCredit"`         // requests of load that a full prefix hit outweighs
 }
+
+// GPUs is how many there are in all.
+func (f *Fleet) GPUs() int { return f.Workers * f.GPUsPerWorker }
 
 // KVBlockTokens is how many tokens a KV block holds.
 const KVBlockTokens = 16
@@ -132,6 +137,7 @@ type Fault struct {
 	Share   *float64  `json:"share,omitempty"`
 	How     string    `json:"how,omitempty"` // reset, truncated, error-event
 
+	GPU          *int   `json:"gpu,omitempty"` // of the worker's, counted from 0; not said: the first, or none in particular
 	XID          *int   `json:"xid,omitempty"`
 	DoubleBit    *int   `json:"doubleBit,omitempty"`
 	RemapFailure *bool  `json:"remapFailure,omitempty"`

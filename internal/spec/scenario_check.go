@@ -13,6 +13,7 @@ import (
 // simulation would not end, or not fit a machine.
 const (
 	mostWorkers  = 4096
+	mostTogether = 64 // GPUs of a worker
 	mostCounted  = 1_000_000_000
 	mostTokens   = 1_000_000
 	mostInFlight = 1_000_000
@@ -52,6 +53,14 @@ func (d *document) checkScenario(s *Scenario) {
 
 func (d *document) checkFleet(f Fleet) {
 	d.within("fleet.workers", f.Workers, 1, mostWorkers)
+	d.within("fleet.gpusPerWorker", f.GPUsPerWorker, 1, mostTogether)
+	if d.sound("fleet.workers", "fleet.gpusPerWorker") && f.GPUs() > mostWorkers {
+		d.wrong(d.firstSaid("fleet.gpusPerWorker", "fleet.workers"), fmt.Sprintf("%d GPUs are more than %d", f.GPUs(), mostWorkers), "")
+	}
+	if d.sound("fleet.workers", "fleet.prefillWorkers") && (f.PrefillWorkers < 0 || f.PrefillWorkers >= f.Workers) {
+		d.wrong(d.firstSaid("fleet.prefillWorkers", "fleet.workers"), fmt.Sprintf("%d of %d workers read prompts", f.PrefillWorkers, f.Workers),
+			"at least one must be left to answer; 0: each does both")
+	}
 	d.word("fleet.profile", f.Profile, ProfileNames())
 	d.word("fleet.router", f.Router, Routers())
 	if d.sound("fleet.timing.base") && f.Timing.Base < leastStep {
@@ -68,8 +77,8 @@ func (d *document) checkFleet(f Fleet) {
 func (d *document) checkLoad(s *Scenario) {
 	l := s.Load
 	d.within("load.concurrencyPerGPU", l.ConcurrencyPerGPU, 1, mostInFlight)
-	if all := l.ConcurrencyPerGPU * s.Fleet.Workers; d.sound("load.concurrencyPerGPU", "fleet.workers") && all > mostInFlight {
-		d.wrong(d.firstSaid("load.concurrencyPerGPU", "fleet.workers"), fmt.Sprintf("%d requests in flight are more than %d", all, mostInFlight), "")
+	if all := l.ConcurrencyPerGPU * s.Fleet.GPUs(); d.sound("load.concurrencyPerGPU", "fleet.workers", "fleet.gpusPerWorker") && all > mostInFlight {
+		d.wrong(d.firstSaid("load.concurrencyPerGPU", "fleet.workers", "fleet.gpusPerWorker"), fmt.Sprintf("%d requests in flight are more than %d", all, mostInFlight), "")
 	}
 	d.within("load.inputTokens", l.InputTokens, 1, mostTokens)
 	d.within("load.outputTokens", l.OutputTokens, 1, mostTokens)
@@ -154,6 +163,9 @@ func (d *document) checkFault(path string, f Fault, s *Scenario) {
 		case *f.Share > 1:
 			d.wrong(in("share"), fmt.Sprintf("a share of %v is more than all", *f.Share), "a share is from 0 to 1")
 		}
+	}
+	if f.GPU != nil && d.sound(in("gpu"), "fleet.gpusPerWorker") && (*f.GPU < 0 || *f.GPU >= s.Fleet.GPUsPerWorker) {
+		d.wrong(in("gpu"), fmt.Sprintf("GPU %d of a worker's %d", *f.GPU, s.Fleet.GPUsPerWorker), "a worker's GPUs are counted from 0")
 	}
 	d.word(in("running"), f.Running, runningWords())
 	d.word(in("how"), f.How, howWords())

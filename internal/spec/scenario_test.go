@@ -245,7 +245,7 @@ func TestAWordIsTakenForTheOneItIsCloseTo(t *testing.T) {
 		_, err := spec.DecodeScenario([]byte(head + "fleet: {" + strconv.Quote(written) + ": 1}"))
 		hint := "did you mean " + want + "?"
 		if want == "" {
-			hint = "the fields here are workers, profile, timing, frontend, maxSequences, maxBatchedTokens, kvBlocks, router, kvCredit"
+			hint = "the fields here are workers, gpusPerWorker, prefillWorkers, profile, timing, frontend, maxSequences, maxBatchedTokens, kvBlocks, router, kvCredit"
 		}
 		if text := told(t, err); !strings.Contains(text, "unknown field\n    hint: "+hint+"\n") {
 			t.Errorf("%q: %s, want %q", written, text, hint)
@@ -369,6 +369,8 @@ func drawScenario(t *rapid.T) *spec.Scenario {
 		return spec.Duration(rapid.Int64Range(int64(least), int64(most)).Draw(t, name))
 	}
 	s.Fleet.Workers = rapid.IntRange(1, 4096).Draw(t, "workers")
+	s.Fleet.GPUsPerWorker = rapid.IntRange(1, min(8, 4096/s.Fleet.Workers)).Draw(t, "gpusPerWorker")
+	s.Fleet.PrefillWorkers = rapid.IntRange(0, s.Fleet.Workers-1).Draw(t, "prefillWorkers")
 	s.Fleet.Router = rapid.SampledFrom(spec.Routers()).Draw(t, "router")
 	s.Fleet.KVCredit = rapid.Float64Range(0, 1e12).Draw(t, "kvCredit")
 	s.Fleet.Timing.Base = duration("base", 10*time.Microsecond, time.Hour)
@@ -415,6 +417,8 @@ func drawFault(t *rapid.T, s *spec.Scenario) spec.Fault {
 			f.Share = new(rapid.Float64Range(0, 1).Draw(t, field))
 		case "how":
 			f.How = rapid.SampledFrom([]string{"reset", "truncated", "error-event"}).Draw(t, field)
+		case "gpu":
+			f.GPU = new(rapid.IntRange(0, s.Fleet.GPUsPerWorker-1).Draw(t, field))
 		case "xid":
 			f.XID = new(rapid.IntRange(1, 1000).Draw(t, field))
 		case "doubleBit":

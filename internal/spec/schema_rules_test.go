@@ -100,6 +100,8 @@ func schemaRules() map[string]schemaRule {
 		"Fleet.profile":          oneOfWords(ProfileNames()...),
 		"Fleet.router":           oneOfWords(Routers()...),
 		"Fleet.workers":          fromTo(1, mostWorkers),
+		"Fleet.gpusPerWorker":    fromTo(1, mostTogether),
+		"Fleet.prefillWorkers":   fromTo(0, mostWorkers-1),
 		"Fleet.maxSequences":     counted,
 		"Fleet.maxBatchedTokens": counted,
 		"Fleet.kvBlocks":         counted,

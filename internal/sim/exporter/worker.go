@@ -97,7 +97,10 @@ func (e *Exporter) writeWorker(p page, i int, s sim.WorkerState, at time.Duratio
 	p.counter(vllmFinished, float64(seen.aborted), engine, o.Model, "abort")
 	p.counter(vllmFinished, float64(seen.failed), engine, o.Model, "error")
 
-	id := hexID(s.ID)
+	id, component := hexID(s.ID), component
+	if s.Role != spec.RoleBoth { // as Dynamo's prefill workers register
+		component = string(s.Role)
+	}
 	p.gauge(uptime, (at - s.Started).Seconds(), id)
 	p.gauge(handlerInFlight, float64(s.Held), namespace, component, endpoint, id)
 	p.counter(handlerRequests, float64(seen.handled.count), namespace, component, endpoint, id)

@@ -1,0 +1,120 @@
+package judge_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"aicr/internal/judge"
+	"aicr/internal/sim"
+	"aicr/internal/spec"
+)
+
+// playedShape is the verdict on a simulated fleet, held against the same fleet with nothing wrong.
+func playedShape(t *testing.T, s *spec.Scenario, seed uint64, stability string) *spec.Verdict {
+	t.Helper()
+	play := func(s *spec.Scenario, number int) *sim.Recording {
+		r, err := sim.Play(t.Context(), s, seed, number, sim.Load{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	limits, _ := spec.DefaultThresholds(spec.ProfileQuick)
+	plan := &spec.Plan{Profile: spec.ProfileQuick, Thresholds: limits, Stability: stability, Seed: seed}
+	record := func(r *sim.Recording, number int) *spec.EpisodeRecord {
+		plan.Point = r.Point
+		return &spec.EpisodeRecord{Episode: *judge.Summarize(&judge.Record{Number: number, Start: firstRun.Format(time.RFC3339Nano), Point: r.Point,
+			Requests: r.Requests, Series: r.Series, Lags: r.Lags, LagBy: "the model"}), Requests: r.Requests, Series: r.Series}
+	}
+	healthy := record(play(sim.Healthy(s), 1), 1)
+	for _, f := range healthy.Episode.Figures {
+		if f.Name == judge.OutputThroughput {
+			plan.Reference = &spec.ReferenceFigure{Throughput: *f.Mean, From: "the same fleet"}
+		}
+	}
+	events, _ := sim.Start(s, seed)
+	var all []*spec.EpisodeRecord
+	for number := 1; number <= limits.MinEpisodes; number++ {
+		all = append(all, record(play(s, number), number))
+	}
+	return judge.Judge(plan, events, all...)
+}
+
+// namedBy are the findings that fail, each with the workers and how many GPUs it names.
+func namedBy(v *spec.Verdict) []string {
+	var all []string
+	for _, f := range v.Findings {
+		if f.Severity == spec.SeverityFail {
+			all = append(all, fmt.Sprintf("%s %s of %d", f.ID, strings.Join(f.Workers, ","), len(f.GPUs)))
+		}
+	}
+	return all
+}
+
+// A worker is held against workers that do the same of a request, on as many GPUs.
+func TestAWorkerIsHeldAgainstItsLike(t *testing.T) {
+	tensor := func(f *spec.Fleet) { f.Workers, f.GPUsPerWorker = 4, 4 }
+	split := func(f *spec.Fleet) { f.Workers, f.PrefillWorkers = 6, 2 }
+	lone := func(f *spec.Fleet) { f.Workers, f.PrefillWorkers = 4, 1 }
+	both := func(f *spec.Fleet) { f.Workers, f.PrefillWorkers, f.GPUsPerWorker = 6, 2, 2 }
+	on := func(w int) *spec.Workers { return &spec.Workers{List: []int{w}} }
+	at, forever := new(spec.Duration(15*time.Second)), new(spec.Duration(time.Hour))
+	stalls := func(w int) []spec.Fault {
+		var all []spec.Fault
+		for _, at := range []time.Duration{10 * time.Second, 25 * time.Second} {
+			all = append(all, spec.Fault{Kind: spec.WorkerStall, Workers: on(w), Factor: new(40.0), At: new(spec.Duration(at)), Lasts: new(spec.Duration(6 * time.Second))})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		shape  func(*spec.Fleet)
+		router string
+		faults []spec.Fault
+		want   []string // findings that fail; none: PASS
+	}{
+		"four GPUs a worker":                     {shape: tensor},
+		"one worker of four GPUs":                {shape: func(f *spec.Fleet) { f.Workers, f.GPUsPerWorker = 1, 4 }},
+		"prefill and decode":                     {shape: split},
+		"prefill and decode in turn":             {shape: split, router: "round-robin"},
+		"one of each":                            {shape: func(f *spec.Fleet) { f.Workers, f.PrefillWorkers = 2, 1 }},
+		"prefill and decode of two GPUs":         {shape: both},
+		"one slow GPU of four":                   {tensor, "", []spec.Fault{{Kind: spec.WorkerSlow, Workers: on(2), GPU: new(3), Factor: new(1.5)}}, []string{"worker/slow 2 of 1"}},
+		"all four are slow":                      {tensor, "", []spec.Fault{{Kind: spec.WorkerSlow, Workers: on(2), Factor: new(1.5)}}, []string{"worker/slow 2 of 4"}},
+		"one of four throttles":                  {tensor, "", []spec.Fault{{Kind: spec.GPUThrottle, Workers: on(1), GPU: new(2), Reason: "hw_thermal", Share: new(0.5)}}, []string{"gpu/throttle 1 of 1"}},
+		"two of four are broken":                 {tensor, "", []spec.Fault{{Kind: spec.GPUError, Workers: on(1), GPU: new(0), XID: new(79)}, {Kind: spec.GPUError, Workers: on(1), GPU: new(2), XID: new(48)}}, []string{"gpu/error 1 of 2"}},
+		"a worker of four GPUs stands still":     {tensor, "", stalls(3), []string{"worker/stall 3 of 4"}},
+		"a slow prefill worker":                  {split, "", []spec.Fault{{Kind: spec.WorkerSlow, Workers: on(1), Factor: new(2.0)}}, []string{"worker/slow 1 of 1"}},
+		"a slow decode worker":                   {split, "", []spec.Fault{{Kind: spec.WorkerSlow, Workers: on(4), Factor: new(1.5)}}, []string{"worker/slow 4 of 1"}},
+		"a prefill worker stands still":          {split, "", stalls(0), []string{"worker/stall 0 of 1"}},
+		"the only prefill worker stands still":   {lone, "", stalls(0), []string{"worker/stall 0 of 1"}},
+		"a decode worker stands still":           {split, "", stalls(3), []string{"worker/stall 3 of 1"}},
+		"a decode worker dies":                   {split, "", []spec.Fault{{Kind: spec.WorkerMissing, Workers: on(4), At: at, Lasts: forever}}, []string{"worker/absent 4 of 1"}},
+		"a prefill worker dies":                  {split, "", []spec.Fault{{Kind: spec.WorkerMissing, Workers: on(1), At: at, Lasts: forever}}, []string{"worker/absent 1 of 1"}},
+		"a prefill worker was never there":       {split, "", []spec.Fault{{Kind: spec.WorkerMissing, Workers: on(1)}}, []string{"worker/absent 1 of 0"}},
+		"one slow GPU of two in a decode worker": {both, "", []spec.Fault{{Kind: spec.WorkerSlow, Workers: on(5), GPU: new(0), Factor: new(1.5)}}, []string{"worker/slow 5 of 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := uint64(1); seed <= 2; seed++ {
+				s, _ := spec.NewScenario("shape", "h100-eks")
+				c.shape(&s.Fleet)
+				if s.Load.ConcurrencyPerGPU = 48; c.router != "" {
+					s.Fleet.Router = c.router
+				}
+				s.Load.Episode, s.Faults = spec.Duration(40*time.Second), c.faults
+				stability := spec.StabilityGate
+				if c.want == nil { // the rate of stalls takes more load than this
+					stability = spec.StabilityReport
+				}
+				v := playedShape(t, s, seed, stability)
+				got := namedBy(v)
+				if (c.want == nil) != (v.Verdict == spec.Pass) || !slices.Equal(got, c.want) {
+					t.Errorf("seed %d: %s %q, want %q: %s", seed, v.Verdict, got, c.want, v.Reason)
+				}
+			}
+		})
+	}
+}
