@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -111,7 +112,7 @@ func (j *validateJob) serve(ctx context.Context, o *checks.EndpointOptions) (end
 		}
 		name := strconv.Itoa(i)
 		o.Names[strconv.FormatUint(w.ID, 10)], o.Names[at] = name, name
-		o.Sources = append(o.Sources, observe.Worker(client, "http://"+at+"/metrics", observe.Labels{GPU: seen.GPUs[i].UUID}))
+		o.Sources = append(o.Sources, observe.Worker(client, "http://"+at+"/metrics", observe.Labels{GPU: strings.Join(w.GPUs, ",")}))
 	}
 	for _, page := range []struct {
 		h      http.Handler

@@ -288,6 +288,10 @@ func (w *watch) say(at, took time.Duration, s spec.Sample) string {
 	if s.Worker != nil {
 		s.Worker.Pod = cmp.Or(w.source.Labels.Pod, s.Worker.Pod)
 		s.Worker.GPU = cmp.Or(w.source.Labels.GPU, s.Worker.GPU)
+		if gpus := strings.Split(s.Worker.GPU, ","); len(gpus) > 1 {
+			s.Worker.GPU, s.Worker.GPUs = "", gpus
+		}
+		s.Worker.Role = cmp.Or(w.source.Labels.Role, s.Worker.Role)
 	}
 	k := w.names[s.Name]
 	if k == nil {

@@ -278,6 +278,11 @@ func TestLabelsOfWhoeverNamedTheSourceComeFirst(t *testing.T) {
 		if len(got) == 0 || got[0].Worker.Pod != "pod-3" || got[0].Worker.GPU != "GPU-3" {
 			t.Errorf("%+v", got)
 		}
+		s.Labels.GPU, s.Labels.Role = "GPU-3,GPU-4", spec.RolePrefill
+		got = observe(t, 3*time.Second, s).of("decode-3")
+		if len(got) == 0 || got[0].Worker.GPU != "" || len(got[0].Worker.GPUs) != 2 || got[0].Worker.Role != spec.RolePrefill {
+			t.Errorf("%+v", got)
+		}
 		several := worker("w:1", func(context.Context, int) ([]spec.Sample, error) {
 			return []spec.Sample{{Name: "77/0", Worker: &spec.WorkerSample{}}, {Name: "77/1", Worker: &spec.WorkerSample{}}}, nil
 		})

@@ -51,7 +51,8 @@ type Source struct {
 type Labels struct {
 	Name string // of the worker
 	Pod  string
-	GPU  string // UUID
+	GPU  string // UUID; of several, with commas between
+	Role spec.Role
 }
 
 // Files opens what a local source reads: the system's root, or a test's.

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"aicr/internal/redact"
+	"aicr/internal/spec"
 )
 
 // Target is a page to ask, and what is known of who has it.
@@ -75,8 +76,11 @@ func readLines(text []byte) ([]Target, error) {
 		for _, w := range words[1:] {
 			name, value, ok := strings.Cut(w, "=")
 			if !ok || !isLabel(name) {
-				wrong = append(wrong, fmt.Errorf("line %d: %q is not one of name=, pod= and gpu=", number, name))
+				wrong = append(wrong, fmt.Errorf("line %d: %q is not one of name=, pod=, gpu= and role=", number, name))
 				continue
+			}
+			if name == "role" && spec.RoleNamed(value) == spec.RoleBoth {
+				wrong = append(wrong, fmt.Errorf("line %d: role=%q is neither prefill nor decode", number, value))
 			}
 			labels[name] = value
 		}
@@ -86,7 +90,9 @@ func readLines(text []byte) ([]Target, error) {
 	return targets, errors.Join(wrong...)
 }
 
-func isLabel(name string) bool { return name == "name" || name == "pod" || name == "gpu" }
+func isLabel(name string) bool {
+	return name == "name" || name == "pod" || name == "gpu" || name == "role"
+}
 
 // labelsOf takes what is of use, fit to be shown; Prometheus' groups may have any labels.
 func labelsOf(l map[string]string) Labels {
@@ -94,6 +100,7 @@ func labelsOf(l map[string]string) Labels {
 		Name: redact.Clean(cmp.Or(l["name"], l["worker"])),
 		Pod:  redact.Clean(cmp.Or(l["pod"], l["__meta_kubernetes_pod_name"])),
 		GPU:  redact.Clean(cmp.Or(l["gpu"], l["gpu_uuid"], l["UUID"])),
+		Role: spec.RoleNamed(cmp.Or(l["role"], l["dynamo_component"])),
 	}
 }
 

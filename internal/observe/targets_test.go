@@ -7,7 +7,28 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"aicr/internal/spec"
 )
+
+// A worker's role and its GPUs are what no page of plain vLLM tells.
+func TestATargetsLabelsTellItsShape(t *testing.T) {
+	const page = "http://10.0.0.1:9090/metrics"
+	for text, want := range map[string]Labels{
+		page + " role=prefill":        {Role: spec.RolePrefill},
+		page + " role=Decode gpu=a,b": {Role: spec.RoleDecode, GPU: "a,b"},
+		"- targets: [10.0.0.1:9090]\n  labels: {dynamo_component: prefill}": {Role: spec.RolePrefill},
+		"- targets: [10.0.0.1:9090]\n  labels: {dynamo_component: backend}": {},
+	} {
+		got, err := ReadTargets([]byte(text))
+		if err != nil || len(got) != 1 || got[0].Labels != want {
+			t.Errorf("%q: %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+	if _, err := ReadTargets([]byte(page + " role=both")); err == nil {
+		t.Error("role=both is taken")
+	}
+}
 
 func TestTargetsAreReadInBothForms(t *testing.T) {
 	want := []Target{

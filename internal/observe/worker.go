@@ -160,6 +160,7 @@ type workerIndex struct {
 	servers  []*server // whose page it is: a runtime's and its engine's
 	found    map[string]*foundValue
 	pod, gpu string
+	role     spec.Role // as Dynamo's component, which of those that decode does not say so
 }
 
 // foundValue is a value that the page has.
@@ -193,6 +194,7 @@ func indexed(p page) *workerIndex {
 		for _, s := range p[name] {
 			x.pod = cmp.Or(x.pod, s.firstLabel("pod", "kubernetes_pod_name"))
 			x.gpu = cmp.Or(x.gpu, s.firstLabel("gpu_uuid", "UUID"))
+			x.role = cmp.Or(x.role, spec.RoleNamed(s.labels["dynamo_component"]))
 		}
 	}
 	return x
@@ -290,7 +292,7 @@ func (x *workerIndex) sample(engine string, sole bool) spec.Sample {
 		notMeasured(&s, f.name, x.missing(f.name, engine))
 	}
 	x.derive(&s, engine, sole)
-	w.Pod, w.GPU = x.pod, x.gpu
+	w.Pod, w.GPU, w.Role = x.pod, x.gpu, x.role
 	return s
 }
 

@@ -208,3 +208,15 @@ func TestWhatIsNoNumberIsNotMeasured(t *testing.T) {
 		}
 	}
 }
+
+// Dynamo's workers tell what they do by the component that they register as; those that
+// decode are "backend", as those that do both.
+func TestAWorkersPageTellsItsRole(t *testing.T) {
+	page := string(recorded(t, "worker_during_load.txt"))
+	for component, want := range map[string]spec.Role{"backend": spec.RoleBoth, "prefill": spec.RolePrefill, "decode": spec.RoleDecode} {
+		got, err := new(workerPage).read(t.Context(), []byte(strings.ReplaceAll(page, `dynamo_component="backend"`, `dynamo_component="`+component+`"`)))
+		if err != nil || len(got) != 1 || got[0].Worker.Role != want {
+			t.Errorf("%s: %+v, %v, want %q", component, got, err, want)
+		}
+	}
+}
