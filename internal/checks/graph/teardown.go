@@ -70,7 +70,7 @@ type remover struct {
 	prepared bool // it made no account and no rights
 	unsure   bool // whether it did is unknown: who may not look for them has not made any
 
-	dead *deadWebhook // of Dynamo's operator; nil: it answered
+	dead *deadWebhook // of Dynamo's operator; nil: it answered when it was last needed
 
 	dry bool // nothing is touched, and all that would be deleted is taken for gone
 
@@ -144,8 +144,15 @@ func holdsBack(o kube.Object) string {
 // read reads an object, in whichever version it is to be had.
 func (r *remover) read(ctx context.Context, res kube.Resource, namespace, name string) (kube.Object, error) {
 	o, dead, err := readAny(ctx, r.api, res, namespace, name)
-	r.dead = cmp.Or(dead, r.dead)
+	r.hears(res, dead)
 	return o, err
+}
+
+// hears notes whether Dynamo's operator answered when it was last needed.
+func (r *remover) hears(res kube.Resource, dead *deadWebhook) {
+	if isGraphs(res) {
+		r.dead = dead
+	}
 }
 
 // delete deletes one likewise.
@@ -153,7 +160,7 @@ func (r *remover) delete(ctx context.Context, res kube.Resource, namespace, name
 	_, dead, err := inAny(ctx, res, func(ctx context.Context, res kube.Resource) (struct{}, error) {
 		return struct{}{}, r.api.Delete(ctx, res, namespace, name, o)
 	})
-	r.dead = cmp.Or(dead, r.dead)
+	r.hears(res, dead)
 	return err
 }
 
@@ -271,7 +278,7 @@ func (r *remover) served(ctx context.Context, namespace string, versions []strin
 		if kube.IsNotFound(err) {
 			continue
 		}
-		r.dead = cmp.Or(dead, r.dead)
+		r.hears(of(v), dead)
 		return of(v), all, err
 	}
 	return kube.Resource{}, nil, nil
