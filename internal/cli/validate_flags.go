@@ -426,20 +426,7 @@ func (o *validateOptions) watched(a *app) (*watchJob, error) {
 }
 
 // pagesOfWorkers is how many workers have a page of their own.
-func (j *watchJob) pagesOfWorkers() int {
-	n := 0
-	for _, v := range j.options.workers {
-		if isURL(v) {
-			n++
-		}
-	}
-	for _, f := range j.files {
-		if f.flag == "worker-metrics" {
-			n += len(f.targets)
-		}
-	}
-	return n
-}
+func (j *watchJob) pagesOfWorkers() int { return len(j.workerPages()) }
 
 // folderName is the last part of a folder's path, which a run has as its id.
 func folderName(dir string) string {

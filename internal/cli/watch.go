@@ -74,7 +74,7 @@ source, or what was seen could not be written; 130 interrupted.`,
 		f.StringArrayVar(&o.gpus, "gpu-metrics", nil, "`URL` of a DCGM exporter, or a file as above; may be given again")
 		f.StringArrayVar(&o.nodes, "node-metrics", nil, "`URL` of a node exporter or of a kubelet's /stats/summary, a file as above, or local for this machine; may be given again")
 		f.Var(newChoice(&o.gpu, "none", local), "gpu", "local asks this machine's nvidia-smi, where there is no DCGM exporter")
-		f.StringArrayVar(&o.logs, "log", nil, "`FILE` of a worker's or frontend's log to follow, from its end; - reads standard input; may be given again")
+		f.StringArrayVar(&o.logs, "log", nil, "`FILE` of a worker's or frontend's log to follow, from its end, followed by \" name=WORKER\" where it is one worker's; - reads standard input; may be given again")
 	})
 	section(cmd, "Access", func(f *pflag.FlagSet) {
 		f.StringVar(&o.tokenFile, "metrics-token-file", "", "`FILE` with the bearer token for the https pages of --node-metrics, which a kubelet wants")
@@ -265,7 +265,11 @@ func (a *app) prepareWatch(o *watchOptions) (*watchJob, error) {
 		}
 	}
 	dashes := 0
-	for _, l := range o.logs {
+	for _, v := range o.logs {
+		l, worker := splitLog(v)
+		if worker == "" && l != v {
+			bad("write it as --log 'engine.log name=WORKER'", "--log: name= is empty")
+		}
 		if l == "-" {
 			dashes++
 		} else if err := readable(l); err != nil {
@@ -310,27 +314,38 @@ func (a *app) clockTime() string { return a.env.Now().Format(time.TimeOnly) }
 
 func isURL(v string) bool { return strings.Contains(v, "://") }
 
-// sources makes every source that is named, by a flag or by a file.
-func (j *watchJob) sources() []observe.Source {
-	o, c := j.options, j.client
-	var all []observe.Source
-	each := func(flag string, values []string, add func(observe.Target) observe.Source) {
-		for _, v := range values {
-			if isURL(v) {
-				if t, err := observe.ParseTarget(v); err == nil { // it was checked before
-					all = append(all, add(t))
-				}
-			}
-		}
-		for _, f := range j.files {
-			if f.flag == flag {
-				for _, t := range f.targets {
-					all = append(all, add(t))
-				}
+// pages makes the sources of one kind that a flag names, itself or by a file.
+func (j *watchJob) pages(flag string, values []string, source func(observe.Target) observe.Source) (all []observe.Source) {
+	for _, v := range values {
+		if isURL(v) {
+			if t, err := observe.ParseTarget(v); err == nil { // it was checked before
+				all = append(all, source(t))
 			}
 		}
 	}
-	each("worker-metrics", o.workers, func(t observe.Target) observe.Source { return observe.Worker(c, t.URL, t.Labels) })
+	for _, f := range j.files {
+		if f.flag == flag {
+			for _, t := range f.targets {
+				all = append(all, source(t))
+			}
+		}
+	}
+	return all
+}
+
+// workerPages are the workers' pages.
+func (j *watchJob) workerPages() []observe.Source {
+	return j.pages("worker-metrics", j.options.workers,
+		func(t observe.Target) observe.Source { return observe.Worker(j.client, t.URL, t.Labels) })
+}
+
+// sources makes every source that is named, by a flag or by a file.
+func (j *watchJob) sources() []observe.Source {
+	o, c := j.options, j.client
+	all := j.workerPages()
+	each := func(flag string, values []string, source func(observe.Target) observe.Source) {
+		all = append(all, j.pages(flag, values, source)...)
+	}
 	each("frontend-metrics", o.frontends, func(t observe.Target) observe.Source { return observe.Frontend(c, t.URL) })
 	each("gpu-metrics", o.gpus, func(t observe.Target) observe.Source { return observe.DCGM(c, t.URL) })
 	each("node-metrics", o.nodes, func(t observe.Target) observe.Source {

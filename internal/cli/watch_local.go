@@ -131,7 +131,9 @@ func (j *watchJob) localSources() []observe.Source {
 	if o.gpu == local {
 		all = append(all, observe.LocalGPU(runCommand, time.Duration(o.interval)))
 	}
-	for _, path := range o.logs {
+	pages := j.namesOfPages()
+	for _, v := range o.logs {
+		path, worker := splitLog(v)
 		open := func(ctx context.Context) (io.ReadCloser, error) { return openTail(ctx, path) }
 		if path == "-" {
 			open = func(context.Context) (io.ReadCloser, error) { return j.openStdin(), nil }
@@ -151,9 +153,35 @@ func (j *watchJob) localSources() []observe.Source {
 			}
 			return count.of(from), nil
 		}
-		all = append(all, observe.Log(counted, name, observe.Labels{}))
+		// A log of no worker in particular may be that of any page.
+		if l := (observe.Labels{Name: redact.Clean(worker)}); pages[worker] || worker == "" && len(pages) > 0 {
+			all = append(all, observe.LogOfPage(counted, name, l))
+		} else {
+			all = append(all, observe.Log(counted, name, l))
+		}
 	}
 	return all
+}
+
+// splitLog parts a log's file from the name of the worker whose log it is, if that is given.
+func splitLog(v string) (path, worker string) {
+	const label = " name="
+	if i := strings.LastIndex(v, label); i > 0 {
+		return strings.TrimSpace(v[:i]), strings.TrimSpace(v[i+len(label):])
+	}
+	return v, ""
+}
+
+// namesOfPages are what the workers' pages go by: the name that each was given, and where it is.
+func (j *watchJob) namesOfPages() map[string]bool {
+	names := map[string]bool{}
+	for _, s := range j.workerPages() {
+		names[s.Instance] = true
+		if s.Labels.Name != "" {
+			names[s.Labels.Name] = true
+		}
+	}
+	return names
 }
 
 // openStdin reads standard input. A read of it cannot be ended, so that it is done
@@ -170,7 +198,11 @@ func (j *watchJob) openStdin() io.ReadCloser {
 
 // onlyStdin reports that there is nothing to watch once standard input has ended.
 func (o *watchOptions) onlyStdin() bool {
-	return len(o.logs) == 1 && o.logs[0] == "-" && len(o.workers)+len(o.frontends)+len(o.gpus)+len(o.nodes) == 0 && o.gpu != local
+	if len(o.logs) != 1 {
+		return false
+	}
+	path, _ := splitLog(o.logs[0])
+	return path == "-" && len(o.workers)+len(o.frontends)+len(o.gpus)+len(o.nodes) == 0 && o.gpu != local
 }
 
 // systemFiles opens files of this machine.

@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -240,6 +242,41 @@ func TestWatchReadsALogFromAPipe(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The log of a worker whose page is watched is no second worker, which would be held against
+// the first and be added to it.
+func TestALogBesideItsWorkersPageIsNoWorker(t *testing.T) {
+	const page, other = "http://127.0.0.1:40001", "http://127.0.0.1:40002" // the first that the network gives
+	for name, c := range map[string]struct {
+		args    []string
+		workers []string
+	}{
+		"no page":                     {[]string{"--log", "-"}, []string{"standard input"}},
+		"no page, a name":             {[]string{"--log", "- name=left"}, []string{"left"}},
+		"its page":                    {[]string{"--log", "-", "--worker-metrics", page}, []string{"127.0.0.1:40001"}},
+		"the endpoint's page":         {[]string{"--log", "-", "--url", page}, []string{"127.0.0.1:40001"}},
+		"several pages":               {[]string{"--log", "-", "--worker-metrics", page, "--worker-metrics", other}, []string{"127.0.0.1:40001", "127.0.0.1:40002"}},
+		"the name of a page":          {[]string{"--log", "- name=127.0.0.1:40001", "--worker-metrics", page}, []string{"127.0.0.1:40001"}},
+		"a name that no page goes by": {[]string{"--log", "- name=left", "--worker-metrics", page}, []string{"127.0.0.1:40001", "left"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, network Network) {
+				if metricsPage(t, network, 200, idleWorker) != page || metricsPage(t, network, 200, idleWorker) != other {
+					t.Fatal("the pages are served elsewhere")
+				}
+				log := "EngineDeadError\nEngine 000: Avg generation throughput: 9.0 tokens/s, Running: 2 reqs, Waiting: 5 reqs\n"
+				code, out, said := watchOnce(t, network, log, append(c.args, "-o", "jsonl", "--duration", "2")...)
+				workers := map[string]bool{}
+				for _, s := range samplesIn(t, strings.NewReader(out)) {
+					workers[s.Name] = true
+				}
+				if got := slices.Sorted(maps.Keys(workers)); code != 0 || !slices.Equal(got, c.workers) || !strings.Contains(out, "engine-dead") {
+					t.Errorf("exit code %d, workers %v, want %v; said:\n%s\nprinted:\n%s", code, got, c.workers, said, out)
+				}
+			})
+		})
+	}
 }
 
 func TestWatchRefusesAFolderThatIsThere(t *testing.T) {

@@ -21,10 +21,17 @@ func Log(open func(context.Context) (io.ReadCloser, error), instance string, l L
 	return Source{Kind: spec.SourceWorker, Instance: instance, Labels: l, Follower: &serverLog{open: open, instance: instance}}
 }
 
+// LogOfPage is the log of a worker whose metrics page tells how it is: of its lines only
+// those count that say that something is wrong, or one worker would be two.
+func LogOfPage(open func(context.Context) (io.ReadCloser, error), instance string, l Labels) Source {
+	return Source{Kind: spec.SourceWorker, Instance: instance, Labels: l, Follower: &serverLog{open: open, instance: instance, paged: true}}
+}
+
 // serverLog follows one.
 type serverLog struct {
 	open     func(context.Context) (io.ReadCloser, error)
 	instance string
+	paged    bool // a page tells how its worker is
 }
 
 const errLogEnded = reason("the log ended")
@@ -60,7 +67,9 @@ func (l *serverLog) Follow(ctx context.Context, tell Tell) error {
 			return err
 		case line := <-said:
 			if s, class := meaning(line, l.instance); s != nil {
-				tell.Sample(*s)
+				if !l.paged {
+					tell.Sample(*s)
+				}
 			} else if class != "" {
 				events.add(class, line, time.Now())
 			}
