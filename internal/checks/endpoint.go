@@ -55,15 +55,21 @@ type Progress struct {
 	TokensPerS float64 // over about the last second
 }
 
-// The defaults, and how long a first request is left alone: who asks a cold server
-// again makes it colder.
 const (
 	defaultAnswerWithin   = 300 * time.Second
 	defaultGrace          = 30 * time.Second
 	defaultPeriod         = time.Second
 	defaultRequestTimeout = 300 * time.Second
-	patience              = 120 * time.Second
+
+	mostPatience  = 120 * time.Second
+	patienceShare = 5
 )
+
+// patience is how long the first request is left alone: who asks a cold server again makes it
+// colder, but one worker that hangs must leave time to reach the others.
+func (e *Endpoint) patience() time.Duration {
+	return min(mostPatience, e.o.AnswerWithin/patienceShare)
+}
 
 // Endpoint is a Target that exists: an OpenAI-compatible server, loaded over HTTP
 // and observed by the metrics pages that are named.

@@ -141,7 +141,7 @@ func (w *warmup) ask(ctx context.Context) *load.Failure {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	late := time.NewTimer(patience)
+	late := time.NewTimer(e.patience())
 	defer late.Stop()
 	one, handful, sent := w.send(ctx, target, probe, 1, 1), (<-chan *load.Result)(nil), false
 	var failure *load.Failure
@@ -154,7 +154,9 @@ func (w *warmup) ask(ctx context.Context) *load.Failure {
 		case res = <-handful:
 			handful = nil
 		case <-late.C:
-			more = true
+			if more = true; !sent {
+				e.note("no answer to the first request within %s: others are sent, which may reach another worker", e.patience())
+			}
 		}
 		if res != nil {
 			w.seen.add(e, res)
@@ -437,7 +439,7 @@ func (w *warmup) examine(ctx context.Context) error {
 	for n := 0; n < mostExaminations && !e.examined; n++ {
 		s := e.workload(0)
 		s.Seed = e.o.Seed ^ warmSeed + uint64(n)
-		probe, err := load.Examine(ctx, e.target, s, examineWithin)
+		probe, err := load.Examine(ctx, e.target, s, min(examineWithin, e.o.AnswerWithin))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -110,9 +110,10 @@ func TestNobodyIsAskedAgainWhileARequestIsOutstanding(t *testing.T) {
 	}
 	virtually(t, hang, func(t *testing.T, _ *memnet.Net, o EndpointOptions) {
 		go func() {
-			time.Sleep(patience - time.Second)
+			within := defaultAnswerWithin / patienceShare
+			time.Sleep(within - time.Second)
 			if n := asked.Load(); n != 1 {
-				t.Errorf("asked %d times in %v", n, patience-time.Second)
+				t.Errorf("asked %d times in %v", n, within-time.Second)
 			}
 		}()
 		begun := time.Now()
@@ -242,6 +243,44 @@ func TestAWorkerThatNeverAnswersIsNamed(t *testing.T) {
 					})
 				})
 			}
+		}
+	}
+}
+
+// A frozen engine that gets the first request of all does not stand for the endpoint, however
+// little time there is.
+func TestAWorkerThatIsFrozenFirstIsNotTheEndpoint(t *testing.T) {
+	for _, within := range []time.Duration{8 * time.Second, 30 * time.Second, 300 * time.Second} {
+		for _, workers := range []int{0, 2} {
+			t.Run(fmt.Sprintf("%v, %d declared", within, workers), func(t *testing.T) {
+				var n atomic.Int64
+				s := fleetOf(t, 1, "")
+				virtually(t, func(t *testing.T) http.Handler {
+					fleet := sim.NewLive(s, 1, 0)
+					server := serve.New(fleet, s, serve.Options{Model: testModel}).Frontend()
+					go fleet.Run(t.Context())
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if r.Method == http.MethodPost && n.Add(1)%2 == 1 { // the other engine is frozen
+							_, _ = io.Copy(io.Discard, r.Body)
+							<-r.Context().Done()
+							return
+						}
+						server.ServeHTTP(w, r)
+					})
+				}, func(t *testing.T, _ *memnet.Net, o EndpointOptions) {
+					o.AnswerWithin, o.Workers = within, workers
+					begun := time.Now()
+					_, events, ready := start(t, o)
+					if took := time.Since(begun); !ready || took > 3*within+10*time.Second {
+						t.Fatalf("ready %v after %v: %+v", ready, took, events)
+					}
+					for _, e := range events {
+						if e.Kind == spec.EventWorkers && (*e.Have != 1 || *e.Want != 2) {
+							t.Errorf("%d of %d workers are there", *e.Have, *e.Want)
+						}
+					}
+				})
+			})
 		}
 	}
 }

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +21,7 @@ import (
 type vllm struct {
 	truth  http.Handler
 	began  int
+	frozen bool // it takes requests, and answers none; its page answers as ever
 	turn   atomic.Int64
 	engine []struct{ running, tokens atomic.Int64 }
 }
@@ -44,6 +47,11 @@ func (v *vllm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e := &v.engine[int(v.turn.Add(1))%len(v.engine)]
 		e.running.Add(1)
 		defer e.running.Add(-1)
+		if v.frozen {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+			return
+		}
 		v.truth.ServeHTTP(countingWriter{w, &e.tokens}, r)
 	default:
 		v.truth.ServeHTTP(w, r)
@@ -131,6 +139,36 @@ func TestAProxysPageIsNoWorker(t *testing.T) {
 				}
 				if got := record.Plan.Point.Workers; got != c.workers {
 					t.Errorf("a plan of %d workers, want %d", got, c.workers)
+				}
+			})
+		})
+	}
+}
+
+// An engine that was frozen before the run, and gets its first request, is the worker that is
+// named, and not the endpoint.
+func TestAFrozenEngineBehindAProxyIsNamed(t *testing.T) {
+	for name, recipe := range map[string]string{"five minutes to answer": "", "eight seconds": "      verdict: {thresholds: {answerWithinS: 8}}\n"} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, network Network) {
+				well, frozen := newVLLM(t, 1794843000, 1), newVLLM(t, 1794843009, 1)
+				frozen.frozen = true
+				a, b := network.serve(t, well), network.serve(t, frozen)
+				path := floorRecipe(t)
+				text, err := os.ReadFile(path)
+				if err == nil {
+					err = os.WriteFile(path, append(text, recipe...), 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				dir := filepath.Join(t.TempDir(), "run")
+				run := startProgram(t, network, shortRun(network.serve(t, inTurn(well, frozen)), dir, "--recipe", path, "--profile", "quick", "--worker-metrics", a, "--worker-metrics", b)...)
+				<-run.code
+				var v spec.Verdict
+				readJSON(t, filepath.Join(dir, verdictFile), &v)
+				if want := strings.TrimPrefix(b, "http://"); v.Verdict != spec.Fail || !strings.HasPrefix(v.Reason, "worker "+want) || len(v.Findings) == 0 || !slices.Equal(v.Findings[0].Workers, []string{want}) {
+					t.Errorf("%s: %s; want %s\n%s", v.Verdict, v.Reason, want, &run.stderr)
 				}
 			})
 		})
