@@ -432,7 +432,7 @@ func (l *lane) gone(t *timeline, th *spec.Thresholds) (absence, float64) {
 	switch {
 	case last < 0 && 2*refused > t.seconds:
 		return neverThere, 0
-	case known == 0:
+	case known == 0 && refused == 0:
 		return stays, 0 // nobody tells
 	case last < 0 && empty(0) && t.heldBySilent(l, th) > 0:
 		return answersNone, 0

@@ -93,6 +93,9 @@ func (f *fetch) ask(ctx context.Context, alone bool) ([]spec.Sample, error) {
 	if resp.StatusCode == http.StatusNotFound {
 		return nil, fmt.Errorf("status %d: %w", resp.StatusCode, ErrNoSuchPage)
 	}
+	if resp.StatusCode == http.StatusNotImplemented {
+		return nil, errPageOff
+	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("status %d", resp.StatusCode)
 	}
@@ -104,6 +107,9 @@ func (f *fetch) ask(ctx context.Context, alone bool) ([]spec.Sample, error) {
 	}
 	return f.client.withPage(resp.Body, func(text []byte) ([]spec.Sample, error) { return f.page.read(ctx, text) })
 }
+
+// errPageOff is what llama.cpp's server answers without --metrics.
+const errPageOff = reason("status 501: the server was started without its metrics page (llama.cpp: --metrics)")
 
 const tooLarge = reason("the page is larger than 8 MiB")
 

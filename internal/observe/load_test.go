@@ -1,11 +1,21 @@
 package observe
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"testing"
 )
+
+func TestAPageThatIsOff(t *testing.T) {
+	client, url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":{"code":501,"type":"not_supported_error"}}`, http.StatusNotImplemented)
+	})
+	if _, err := Worker(client, url, Labels{}).Reader.Read(t.Context()); !errors.Is(err, errPageOff) {
+		t.Errorf("%v, want %v", err, errPageOff)
+	}
+}
 
 // What a vLLM server has in flight is read of its /load, where that counts.
 func TestLoadBesideAPage(t *testing.T) {

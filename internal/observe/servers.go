@@ -45,13 +45,13 @@ type estimate struct {
 // an engine knows of more than the engine does.
 var servers = []server{dynamo, vllm, sglang, trtllm, triton, tgi, llamacpp, nim}
 
-// names are those of all that it tells.
-func (s *server) names() names {
+// all are its values, and what others are derived from.
+func (s *server) all() []value {
 	all := append(slices.Clone(s.values), s.firsts, s.gaps)
 	if s.estimate != nil {
 		all = append(all, s.estimate.of...)
 	}
-	return namesOf(all...)
+	return all
 }
 
 // on says whether a page is this server's.
@@ -59,12 +59,10 @@ func (s *server) on(p page) bool {
 	if s.sign != "" && len(p[s.sign]) == 0 {
 		return false
 	}
-	for name := range s.names() {
-		if len(p[name]) > 0 {
-			return true
-		}
+	told := func(v value) bool {
+		return slices.ContainsFunc(v.names, func(name string) bool { return len(p[name]) > 0 })
 	}
-	return false
+	return slices.ContainsFunc(s.values, told) || told(s.firsts) || told(s.gaps)
 }
 
 // value is the one of a field, if the server tells it.

@@ -268,9 +268,9 @@ func TestLlamaTokensDoNotGoDown(t *testing.T) {
 	w := &workerPage{}
 	var got []float64
 	for _, page := range []string{
-		"llamacpp:n_decode_total 1000000\nllamacpp:n_busy_slots_per_decode 3.99999\n",
-		"llamacpp:n_decode_total 1000001\nllamacpp:n_busy_slots_per_decode 3.99998\n",
-		"llamacpp:n_decode_total 10\nllamacpp:n_busy_slots_per_decode 2\n", // it was started anew
+		"llamacpp:requests_processing 4\nllamacpp:n_decode_total 1000000\nllamacpp:n_busy_slots_per_decode 3.99999\n",
+		"llamacpp:requests_processing 4\nllamacpp:n_decode_total 1000001\nllamacpp:n_busy_slots_per_decode 3.99998\n",
+		"llamacpp:requests_processing 4\nllamacpp:n_decode_total 10\nllamacpp:n_busy_slots_per_decode 2\n", // it was started anew
 	} {
 		samples, err := w.read(t.Context(), []byte(page))
 		if err != nil {

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"maps"
@@ -80,12 +81,15 @@ var workerNames = func() names {
 	all := namesOf(workerStarted)
 	all[servedHTTP] = true
 	for i := range servers {
-		maps.Copy(all, servers[i].names())
+		maps.Copy(all, namesOf(servers[i].all()...))
 	}
 	return all
 }()
 
 func (w *workerPage) read(ctx context.Context, text []byte) ([]spec.Sample, error) {
+	if start := bytes.TrimSpace(text); len(start) > 0 && (start[0] == '[' || start[0] == '{') {
+		return nil, errJSON
+	}
 	p, err := w.parse(ctx, text, workerNames)
 	if err != nil {
 		return nil, err
@@ -132,6 +136,8 @@ func (w *workerPage) estimate(p page, servers []*server, s *spec.Sample) {
 		}
 	}
 }
+
+const errJSON = reason("not a metrics page: it is JSON; trtllm-serve has its page at /prometheus/metrics")
 
 // notAWorker says which pages are known, and why a vLLM may have none.
 func notAWorker(p page) error {

@@ -183,7 +183,8 @@ func TestAPageThatIsNoneIsAReason(t *testing.T) {
 		{"a vLLM's without statistics", &workerPage{}, "python_info 1\nhttp_request_duration_highr_seconds_count 0\n", "a vLLM that was started with --disable-log-stats tells none of its own"},
 		{"cut in the middle of a line", &workerPage{}, "vllm:num_requests_running 7", "ends in the middle of a line"},
 		{"HTML", &workerPage{}, "<!doctype html>\n<html>\n", "not a metrics page"},
-		{"JSON", &workerPage{}, "{\"a\": 1}\n", "not a metrics page"},
+		{"JSON", &workerPage{}, "{\"a\": 1}\n", "it is JSON; trtllm-serve has its page at /prometheus/metrics"},
+		{"JSON, of a frontend", &frontendPage{}, "{\"a\": 1}\n", "not a metrics page"},
 		{"a value that is none", &workerPage{}, "vllm:num_requests_running{engine=\"0\"} many\n", "not a metrics page: "},
 		{"an endless line", &workerPage{}, "vllm:num_requests_running{engine=\"" + strings.Repeat("x", 70<<10) + "\"} 1\n", "longer than 64 KiB"},
 	} {
