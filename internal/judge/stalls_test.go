@@ -201,6 +201,20 @@ func TestAGaugeThatReadsZeroClearsNobody(t *testing.T) {
 	})
 }
 
+func TestAStallSaysThatItsEngineSlept(t *testing.T) {
+	for asleep, want := range map[float64]bool{0: false, 1: true} {
+		b := bout{pace: only(3, 10, 16, 0), page: func(s, w int, p *spec.Sample) {
+			if w == 3 && s >= 10 && s < 16 {
+				p.Worker.Asleep = &asleep
+			}
+		}}
+		stalls := digested(b, 0).stalls
+		if len(stalls) != 1 || strings.Contains(stalls[0].words(1), "its engine said that it was asleep") != want {
+			t.Errorf("asleep %g: %+v", asleep, stalls)
+		}
+	}
+}
+
 func TestWhoHasNothingToDoIsNotStalled(t *testing.T) {
 	testStalls(t, map[string]stallCase{
 		"it left discovery and its page lives on":   {bout: bout{route: awayFrom(3, 10)}},
