@@ -123,31 +123,42 @@ func (c *checker) ask(ctx context.Context, method, address, body string) answer 
 	return a
 }
 
-// listed asks which models there are.
+// words are those of a refusal.
+func (a *answer) words() string {
+	if a.html || len(a.body) == 0 {
+		return ""
+	}
+	return ": " + string(load.Worded(a.body))
+}
+
+// listed asks which models there are, and how long what they take may be.
 func (c *checker) listed(ctx context.Context, target *load.Target) *WrongTarget {
 	a := c.ask(ctx, http.MethodGet, target.Base()+"/v1/models", "")
 	if wrong, settled := c.plain(&a, target); settled {
 		return wrong
 	}
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	if a.status != http.StatusOK || json.Unmarshal(a.body, &list) != nil || list.Data == nil {
+	listed, err := load.ReadModels(a.body, func(path string) ([]byte, error) {
+		page := c.ask(ctx, http.MethodGet, target.Base()+path, "")
+		return page.body, page.err
+	})
+	if a.status != http.StatusOK || err != nil {
 		return c.completes(ctx, target)
 	}
-	var models []string
-	for _, m := range list.Data {
-		models = append(models, m.ID)
-	}
-	asked := c.endpoint.o.Model
+	models, asked := load.Names(listed), c.endpoint.o.Model
 	switch {
 	case len(models) == 0: // its workers are absent, or not registered yet
 	case asked == "" && len(models) > 1:
 		return &WrongTarget{fmt.Sprintf("no model was named, and the server has %d", len(models)), "name one of them: " + someOf(models)}
 	case asked != "" && !slices.Contains(models, asked):
 		return &WrongTarget{fmt.Sprintf("the server has no model %q", asked), "it has: " + someOf(models)}
+	}
+	for _, m := range listed {
+		if asked != "" && m.ID != asked {
+			continue
+		}
+		if long := m.Limits.Refuse(c.endpoint.o.Point.InputTokens, c.endpoint.o.Point.OutputTokens); long != nil {
+			return &WrongTarget{long.Error(), load.ContextHint}
+		}
 	}
 	return nil
 }
@@ -182,7 +193,7 @@ func (c *checker) plain(a *answer, target *load.Target) (wrong *WrongTarget, set
 		if c.endpoint.o.Target.APIKey == "" {
 			hint = "give an API key"
 		}
-		return &WrongTarget{fmt.Sprintf("%s refuses the request: HTTP %d", target, a.status), hint}, true
+		return &WrongTarget{fmt.Sprintf("%s refuses the request: HTTP %d%s", target, a.status, a.words()), hint}, true
 	case a.status >= 300 && a.status < 400:
 		return &WrongTarget{fmt.Sprintf("%s answers with a redirect: HTTP %d", target, a.status), "redirects are not followed: give the final address"}, true
 	case a.status >= 500:

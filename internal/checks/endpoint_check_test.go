@@ -68,6 +68,7 @@ const html = "text/html; charset=utf-8"
 func TestWhatIsPlainlyWrongIsFoundBeforeAnyLoad(t *testing.T) {
 	key := func(o *EndpointOptions) { o.Target.APIKey = "sk-confidential" }
 	model := func(name string) func(o *EndpointOptions) { return func(o *EndpointOptions) { o.Model = name } }
+	long := func(o *EndpointOptions) { o.Point.InputTokens, o.Point.OutputTokens = 700, 400 }
 	for _, c := range []struct {
 		name    string
 		handler func(*testing.T) http.Handler
@@ -97,6 +98,9 @@ func TestWhatIsPlainlyWrongIsFoundBeforeAnyLoad(t *testing.T) {
 		{"an API that refuses with a link", says(400, "application/json", `{"error":{"message":"see https://docs.test"}}`), nil, "", ""},
 		{"no key", says(401, "application/json", `{}`), nil, "HTTP 401", "give an API key"},
 		{"a wrong key", says(403, "application/json", `{}`), key, "HTTP 403", "does not take this API key"},
+		{"the words of a refusal", says(401, "application/json", `{"error":{"message":"no key was given","code":401}}`), nil, "HTTP 401: no key was given", "give an API key"},
+		{"more than the model's context", says(200, "application/json", `{"data":[{"id":"a","max_model_len":1024}]}`), long, "a prompt of 700 tokens and an answer of 400 do not fit in the model's context of 1024", "--prompt-input-tokens-mean"},
+		{"more than another model's context", says(200, "application/json", `{"data":[{"id":"a","max_model_len":1024},{"id":"b"}]}`), func(o *EndpointOptions) { long(o); o.Model = "b" }, "", ""},
 		{"a redirect", says(308, "", ""), nil, "redirect", "final address"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

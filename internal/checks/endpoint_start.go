@@ -202,13 +202,23 @@ func onlyModel(ctx context.Context, target *load.Target) (string, *load.Failure)
 	models, err := target.Models(ctx)
 	switch {
 	case err != nil:
-		return "", &load.Failure{Class: load.Reset, Message: "asking for the models: " + err.Error(), Err: err}
+		return "", unlisted(err)
 	case len(models) == 0:
 		return "", &load.Failure{Class: load.HTTPStatus, Status: http.StatusNotFound, Message: "the server lists no model", Models: []string{}}
 	case len(models) > 1:
-		return "", &load.Failure{Class: load.BadStream, Message: fmt.Sprintf("no model was named, and the server has %d", len(models)), Models: models}
+		return "", &load.Failure{Class: load.BadStream, Message: fmt.Sprintf("no model was named, and the server has %d", len(models)), Models: load.Names(models)}
 	}
-	return models[0], nil
+	return models[0].ID, nil
+}
+
+// unlisted is how an endpoint failed that does not list its models, when none was named.
+func unlisted(err error) *load.Failure {
+	f := &load.Failure{Class: load.Reset, Message: "asking for the models: " + err.Error(), Err: err}
+	if page, ok := errors.AsType[*load.PageError](err); ok {
+		f.Class, f.Status = load.HTTPStatus, page.Status
+		f.Message += "; --model NAME names one where the server does not list them"
+	}
+	return f
 }
 
 // firstServed is the first answer of a wave.
@@ -235,7 +245,7 @@ func (w *warmup) failureOf(ctx context.Context, target *load.Target, res *load.R
 		f.Message = fmt.Sprintf("no answer with a token within %s", w.endpoint.o.AnswerWithin)
 	case f.Status == http.StatusNotFound:
 		if models, err := target.Models(ctx); err == nil {
-			f.Models = append([]string{}, models...)
+			f.Models = load.Names(models)
 		}
 	}
 	return f

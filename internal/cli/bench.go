@@ -312,6 +312,8 @@ func probeProblem(j *benchJob, err error) error {
 		switch {
 		case len(f.Models) > 0:
 			hint = "name one of them with --model: " + someNames(f.Models)
+		case f.Unlisted:
+			hint = "name the model with --model, where the server has one and does not list it; --url must be the base of an OpenAI-compatible API"
 		case strings.Contains(f.Message, "HTML"):
 			hint = "that is a web page: check the host, the port and the path of --url"
 		case strings.Contains(f.Message, "HTTP/1.1"):
@@ -342,12 +344,23 @@ func connectHint(err error) string {
 }
 
 func statusHint(j *benchJob, f *load.Failure) string {
-	switch f.Status {
-	case 401, 403:
+	const giveKey = "give a key with --api-key-file or AICR_API_KEY"
+	switch {
+	case f.TooLong:
+		return load.ContextHint
+	case f.Status == 401, f.Status == 403:
 		if j.target.APIKey == "" {
-			return "give a key with --api-key-file or AICR_API_KEY"
+			return giveKey
 		}
 		return "the server does not take this API key"
+	case f.Unlisted && f.Status == 404:
+		return "check the path of --url: it must be the base of an OpenAI-compatible API; one that does not list its models serves the one that --model names"
+	case f.Unlisted && f.Status >= 500 && j.target.APIKey == "":
+		return "name the model with --model, or " + giveKey + " where the server wants one; else look at the server's log"
+	case f.Unlisted:
+		return "name the model with --model, or look at the server's log"
+	}
+	switch f.Status {
 	case 404:
 		switch {
 		case f.Models == nil:

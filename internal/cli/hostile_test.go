@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -120,6 +121,45 @@ func TestValidateFailsAServerThatClosesEachConnection(t *testing.T) {
 			t.Errorf("exit code %d, %s: %s\n%+v", code, v.Verdict, v.Reason, v.Findings)
 		}
 	})
+}
+
+// A server that does not list its models, or has none for such a request, is told of with
+// its own words and what to do about it, before any load.
+func TestWhatStandsInTheWayHasTheRightHint(t *testing.T) {
+	says := func(status int, body string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		})
+	}
+	short := says(200, `{"data":[{"id":"m","max_model_len":1024}]}`)
+	for name, tt := range map[string]struct {
+		server http.Handler
+		args   []string
+		cause  string
+		hint   string
+	}{
+		"a key is wanted":            {says(401, `{"error":{"message":"no key was given"}}`), []string{"bench"}, "models failed: HTTP 401: no key was given", "--api-key-file"},
+		"the list fails":             {says(500, `{"detail":"the list is away"}`), []string{"bench"}, "HTTP 500: the list is away", "name the model with --model"},
+		"no list":                    {says(404, `{"detail":"Not Found"}`), []string{"bench"}, "HTTP 404: Not Found", "check the path of --url"},
+		"a list of something else":   {says(200, `{"models":["m"]}`), []string{"bench"}, "not a list of models", "name the model with --model"},
+		"more than the context":      {short, []string{"bench", "--isl", "700", "--osl", "400"}, "do not fit in the model's context of 1024", "ask for fewer tokens"},
+		"the same, validated":        {short, []string{"validate", "--workers", "1", "--isl", "700", "--osl", "400"}, "do not fit in the model's context of 1024", "ask for fewer tokens"},
+		"the same, for its knee":     {short, []string{"knee", "--workers", "1", "--isl", "700", "--osl", "400"}, "do not fit in the model's context of 1024", "ask for fewer tokens"},
+		"refused for the context":    {says(400, `{"error":{"message":"This model's maximum context length is 9 tokens"}}`), []string{"bench", "-m", "m"}, "HTTP 400: This model's maximum context length is 9 tokens", "ask for fewer tokens"},
+		"refused for something else": {says(400, `{"error":{"message":"no such thing"}}`), []string{"bench", "-m", "m"}, "HTTP 400: no such thing", "--endpoint-type"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, network Network) {
+				run := startProgram(t, network, append(tt.args, "--url", network.serve(t, tt.server))...)
+				code, words := <-run.code, run.stderr.String()
+				if code != int(Misused) || !strings.Contains(words, tt.cause) || !strings.Contains(words, tt.hint) {
+					t.Errorf("exit code %d, want %q and %q:\n%s", code, tt.cause, tt.hint, words)
+				}
+			})
+		})
+	}
 }
 
 // A server that closes connections which it said it would keep is healthy. What was sent

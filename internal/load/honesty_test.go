@@ -77,8 +77,8 @@ var verdicts = map[truth.Kind]struct {
 	class load.Class
 	words string
 }{
-	truth.HTTP500:    {load.HTTPStatus, "HTTP 500: {\"message\":\"Failed to generate completions\""},
-	truth.HTTP429:    {load.HTTPStatus, "HTTP 429: {\"message\":\"Too many requests\""},
+	truth.HTTP500:    {load.HTTPStatus, "HTTP 500: Failed to generate completions"},
+	truth.HTTP429:    {load.HTTPStatus, "HTTP 429: Too many requests"},
 	truth.Empty500:   {load.HTTPStatus, "HTTP 500: (empty body)"},
 	truth.HTML200:    {load.BadStream, "(a page of HTML)"},
 	truth.Reset:      {load.Reset, "connection reset by peer"},

@@ -1,9 +1,7 @@
 package load
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -59,6 +57,9 @@ type Failure struct {
 	Message string
 	Models  []string // what it does serve, when it was asked for another model
 	Err     error    // the cause, where there is one
+
+	Unlisted bool // no model was named, and the server did not list its own
+	TooLong  bool // the request does not fit in the model's context; Err is a *TooLong where the server lists it
 }
 
 func (f *Failure) Error() string { return f.Message }
@@ -74,7 +75,7 @@ const probeWords = 16
 // slow first answer as long as timeout: a cold server must not be asked again
 // before it has answered.
 func Examine(ctx context.Context, t *Target, spec workload.Spec, timeout time.Duration) (*Probe, error) {
-	x := &examiner{target: t, spec: spec, timeout: timeout}
+	x := &examiner{target: t, spec: spec, timeout: timeout, wanted: spec.OutputTokens.Mean}
 	x.spec.Entries, x.spec.Count = 0, 0
 	x.spec.OutputTokens = workload.Length{Mean: probeTokens}
 	x.probe.Model = spec.Model
@@ -82,13 +83,21 @@ func Examine(ctx context.Context, t *Target, spec workload.Spec, timeout time.Du
 	if err := t.Lookup(ctx); err != nil {
 		return nil, lookupFailure(err)
 	}
-	if x.probe.Model == "" {
+	if spec.Model == "" {
 		if err := x.chooseModel(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if err := x.agree(ctx); err != nil {
 		return nil, err
+	}
+	if spec.Model != "" {
+		// Asked once it answers: one that is silent is not waited for twice. Some list nothing.
+		if models, err := t.Models(ctx); err == nil {
+			if err := x.fits(models); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if err := x.calibrate(ctx); err != nil {
 		return nil, err
@@ -137,6 +146,7 @@ type examiner struct {
 	target  *Target
 	spec    workload.Spec
 	timeout time.Duration
+	wanted  int // output tokens of the load's requests
 	probe   Probe
 	habit   ackHabit
 	run     *run
@@ -144,7 +154,8 @@ type examiner struct {
 	close   func()
 	asked   int64
 
-	kept, ended int // connections that could carry another request, and that could not
+	first       int32 // prompt tokens of the first answer, of probeWords words; 0: not counted
+	kept, ended int   // connections that could carry another request, and that could not
 }
 
 func (x *examiner) hangUp() {
@@ -211,7 +222,8 @@ func (x *examiner) send(ctx context.Context, body []byte, asked int) (Record, er
 		x.target.HTTP2()
 		return x.send(ctx, body, asked)
 	}
-	return rec, &Failure{Class: rec.Class, Status: int(rec.Status), Message: message, Err: err}
+	return rec, &Failure{Class: rec.Class, Status: int(rec.Status), Message: message, Err: err,
+		TooLong: overContext(int(rec.Status), str.body)}
 }
 
 // wantsHTTP2 recognises a server that speaks nothing else: it breaks off the
@@ -260,6 +272,7 @@ func (x *examiner) agree(ctx context.Context) error {
 		if err == nil {
 			x.probe.FirstAnswer = time.Duration(r.FirstContent - r.Sent)
 			x.learn(r)
+			x.first = r.PromptTokens
 			break
 		}
 		f, refused := refusal(err)
@@ -303,7 +316,7 @@ func (x *examiner) agree(ctx context.Context) error {
 // refusal recognises an answer that says that the request is not understood.
 func refusal(err error) (*Failure, bool) {
 	f, ok := errors.AsType[*Failure](err)
-	return f, ok && f.Class == HTTPStatus && (f.Status == http.StatusBadRequest || f.Status == http.StatusUnprocessableEntity)
+	return f, ok && f.Class == HTTPStatus && !f.TooLong && (f.Status == http.StatusBadRequest || f.Status == http.StatusUnprocessableEntity)
 }
 
 // ask sends a probe of so many words.
@@ -333,10 +346,13 @@ const (
 	mostPerWord  = 16
 )
 
-// calibrate learns what a word costs from prompts of two lengths.
+// calibrate learns what a word costs from prompts of two lengths. A word can cost several
+// tokens: the longer prompt is as long as those of the load by what two short ones cost, a
+// little less, so that it fits wherever they do.
 func (x *examiner) calibrate(ctx context.Context) error {
-	words := max(probeWords*4, x.spec.InputTokens.Mean)
-	counts := map[int]int32{}
+	const short, within = 4 * probeWords, 0.95
+	words := short
+	counts := map[int]int32{probeWords: x.first}
 	probe := func(n int, habit ackHabit) (Record, error) {
 		x.habit = habit
 		r, err := x.ask(ctx, x.probe.Fields, n)
@@ -349,23 +365,32 @@ func (x *examiner) calibrate(ctx context.Context) error {
 		}
 		return r, nil
 	}
-	if _, err := probe(probeWords, ackAtOnce); err != nil {
-		return err
+	if x.spec.InputTokens.Mean > short {
+		if _, err := probe(short, ackAtOnce); err != nil {
+			return err
+		}
+		if c, ok := costOf(counts[probeWords], counts[short], short); ok {
+			words = max(short, int(within*(float64(x.spec.InputTokens.Mean)-c.Overhead)/c.PerWord))
+		}
 	}
 	if err := x.findNagle(func(habit ackHabit) (Record, error) { return probe(words, habit) }); err != nil {
 		return err
 	}
-	few, many := counts[probeWords], counts[words]
+	x.probe.Calibration, x.probe.Calibrated = costOf(counts[probeWords], counts[words], words)
+	return nil
+}
+
+// costOf is what a word costs where probeWords of them took few tokens and words took many.
+func costOf(few, many int32, words int) (c workload.Calibration, ok bool) {
 	if few <= 0 || many <= few {
-		return nil
+		return workload.Calibration{}, false
 	}
-	c := workload.Calibration{PerWord: float64(many-few) / float64(words-probeWords)}
+	c.PerWord = float64(many-few) / float64(words-probeWords)
 	if c.PerWord < leastPerWord || c.PerWord > mostPerWord {
-		return nil
+		return workload.Calibration{}, false
 	}
 	c.Overhead = max(0, float64(few)-c.PerWord*probeWords)
-	x.probe.Calibration, x.probe.Calibrated = c, true
-	return nil
+	return c, true
 }
 
 // delayedAck is how long the kernel delays an acknowledgement that it hopes to
@@ -425,12 +450,25 @@ func nagleBetween(later, once *Record) Nagle {
 func (x *examiner) chooseModel(ctx context.Context) error {
 	models, err := x.target.Models(ctx)
 	if err != nil {
-		return &Failure{Class: BadStream, Message: "no model was named, and asking the server for its models failed: " + err.Error()}
+		return unlisted(err)
 	}
 	if len(models) != 1 {
-		return &Failure{Class: BadStream, Message: fmt.Sprintf("no model was named, and the server has %d", len(models)), Models: models}
+		return &Failure{Class: BadStream, Message: fmt.Sprintf("no model was named, and the server has %d", len(models)), Models: Names(models)}
 	}
-	x.probe.Model = models[0]
+	x.probe.Model = models[0].ID
+	return x.fits(models)
+}
+
+// fits refuses requests that are longer than what the server lists for the model.
+func (x *examiner) fits(models []Model) error {
+	for _, m := range models {
+		if m.ID != x.probe.Model {
+			continue
+		}
+		if long := m.Limits.Refuse(x.spec.InputTokens.Mean, x.wanted); long != nil {
+			return &Failure{Class: HTTPStatus, Message: long.Error(), TooLong: true, Err: long}
+		}
+	}
 	return nil
 }
 
@@ -438,34 +476,10 @@ func (x *examiner) chooseModel(ctx context.Context) error {
 func (x *examiner) explain(ctx context.Context, err error) error {
 	if f, ok := errors.AsType[*Failure](err); ok && f.Status == http.StatusNotFound {
 		if models, err := x.target.Models(ctx); err == nil {
-			f.Models = models
-			if f.Models == nil {
-				f.Models = []string{}
-			}
+			f.Models = Names(models)
 		}
 	}
 	return err
-}
-
-// Models asks the server what it serves.
-func (t *Target) Models(ctx context.Context) ([]string, error) {
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	body, err := t.ask(ctx, modelsPath)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&list); err != nil {
-		return nil, errors.New("its answer is not a list of models")
-	}
-	var ids []string
-	for _, m := range list.Data {
-		ids = append(ids, m.ID)
-	}
-	return ids, nil
 }
 
 // ask reads a page of the server.
@@ -490,8 +504,10 @@ func (t *Target) ask(ctx context.Context, path string) ([]byte, error) {
 		return nil, unwrapDial(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("HTTP %d", res.StatusCode)
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if res.StatusCode == http.StatusOK {
+		return body, err
 	}
-	return io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	said := stream{mask: t.mask, body: body[:min(len(body), maxBody)], isHTML: http1.Head{}.WithType(res.Header.Get("Content-Type")).HTML}
+	return nil, &PageError{res.StatusCode, said.bodyMessage()}
 }

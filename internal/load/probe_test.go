@@ -204,7 +204,7 @@ func TestNagleIsToldFromTwoAnswers(t *testing.T) {
 // of it must come twice; and where it is off, reads need no acknowledgement.
 func TestASignOfNagleMustComeTwice(t *testing.T) {
 	for name, c := range map[string]struct {
-		slow []int // the answers, from 1, with 40 ms between head and tokens
+		slow []int // the completions, from 1, with 40 ms between head and tokens
 		want load.Nagle
 	}{
 		// Two calibrate; then one acknowledged late and one at once, at most twice.
@@ -221,7 +221,10 @@ func TestASignOfNagleMustComeTwice(t *testing.T) {
 				}
 				asked := 0
 				srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if asked++; slices.Contains(c.slow, asked) {
+					if r.Method == http.MethodPost {
+						asked++
+					}
+					if slices.Contains(c.slow, asked) {
 						body, _ := io.ReadAll(r.Body) // it cannot be read behind the head
 						r.Body = io.NopCloser(bytes.NewReader(body))
 						w.Header().Set("Content-Type", "text/event-stream")
@@ -275,14 +278,19 @@ func TestProbeTellsWhatIsWrong(t *testing.T) {
 		"empty body":      {answer: page(200, "text/event-stream", ""), class: load.NoTokens, status: 200, message: "without any content"},
 		"one JSON":        {answer: page(200, "application/json", `{"choices":[]}`), class: load.BadStream, status: 200, message: `no event stream: {"choices":[]}`},
 		"all fields bad":  {answer: page(400, "application/json", `{"message":"prompt too long"}`), class: load.HTTPStatus, status: 400, message: "prompt too long"},
-		"refused":         {url: closed.URL, class: load.Connect, message: "connection refused"},
-		"no such host":    {url: "http://nowhere.invalid", class: load.Connect, message: "nowhere.invalid"},
+		"its list wants a key": {answer: page(401, "application/json", `{"error":{"message":"no key was given","type":"auth"}}`), model: "-",
+			class: load.HTTPStatus, status: 401, message: "asking the server for its models failed: HTTP 401: no key was given"},
+		"its list fails":   {answer: page(500, "text/plain", "out of\nwords"), model: "-", class: load.HTTPStatus, status: 500, message: "HTTP 500: out of words"},
+		"its list is none": {answer: page(200, "application/json", `{"models":[]}`), model: "-", class: load.BadStream, message: "not a list of models"},
+		"a longer context": {answer: page(400, "application/json", `{"error":{"message":"This model's maximum context length is 9 tokens","code":400}}`), class: load.HTTPStatus, status: 400, message: "HTTP 400: This model's maximum context length is 9 tokens"},
+		"refused":          {url: closed.URL, class: load.Connect, message: "connection refused"},
+		"no such host":     {url: "http://nowhere.invalid", class: load.Connect, message: "nowhere.invalid"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			spec := asking()
 			if tt.model != "" {
-				spec.Model = tt.model
+				spec.Model = strings.TrimPrefix(tt.model, "-") // "-": none is named
 			}
 			var err error
 			if tt.url != "" {

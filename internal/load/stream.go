@@ -346,7 +346,7 @@ func (s *stream) close(at int64, cause error) (message string) {
 	case r.Status != 0 && r.Status != 200:
 		r.Class, message = HTTPStatus, s.statusMessage()
 	case len(s.fault) > 0:
-		r.Class, message = ErrorEvent, s.excerpt(s.fault, 400)
+		r.Class, message = ErrorEvent, s.excerpt(Worded(s.fault), 400)
 	case errors.Is(cause, errTimeout):
 		r.Class, message = Timeout, cause.Error()
 	case r.Status == 200 && !s.isSSE:
@@ -395,7 +395,7 @@ func (s *stream) bodyMessage() string {
 	case s.isHTML:
 		return "(a page of HTML)"
 	}
-	return s.excerpt(s.body, 400)
+	return s.excerpt(Worded(s.body), 400)
 }
 
 // excerpt makes a server's bytes fit for one line of a report: masked, cleaned, and then
