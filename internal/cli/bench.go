@@ -240,7 +240,7 @@ func (a *app) runLoad(ctx context.Context, j *benchJob, target *load.Target, wor
 	plan := &load.Plan{
 		Target: target, Work: work, Warmup: j.warmup, Main: j.main, Sentinel: o.sentinel,
 		Timeout: time.Duration(o.timeout), Grace: time.Duration(o.grace), Seed: j.spec.Seed,
-		KeepTokens: o.keep == "tokens", NoReuse: o.reuse == neverReuse || closes, Senders: o.workers, Host: hostFiles(),
+		KeepTokens: o.keep == "tokens", Choices: o.definitions, NoReuse: o.reuse == neverReuse || closes, Senders: o.workers, Host: hostFiles(),
 	}
 	switch o.wire {
 	case "loop":

@@ -107,7 +107,7 @@ func (r *benchReport) document() *spec.Bench {
 		}
 	}
 	if o.definitions {
-		d.Rosetta = rosetta(metric.Rosetta(r.res.Log, r.res.Gaps, opt))
+		d.Rosetta = rosetta(metric.Rosetta(r.res.Log, r.res.Gaps, r.res.Choices, opt))
 	}
 	r.implausible = r.claims().Implausible()
 	for _, rec := range metric.Select(r.res.Log, opt) {

@@ -94,14 +94,14 @@ func flagSections(cmd *cobra.Command) []flagSection {
 		}
 		sections[i].flags = append(sections[i].flags, f)
 	}
+	globals := cmd.Root().PersistentFlags()
 	local := cmd.NonInheritedFlags()
 	local.SortFlags = false
 	local.VisitAll(func(f *pflag.Flag) {
-		if sectionOf(f) != sectionGlobal {
+		if globals.Lookup(f.Name) == nil {
 			add(f)
 		}
 	})
-	globals := cmd.Root().PersistentFlags()
 	globals.SortFlags = false
 	globals.VisitAll(add)
 	return sections

@@ -174,6 +174,15 @@ func (a *app) root(constructors func(*app) []*cobra.Command) *cobra.Command {
 	withoutEnv(globals, "help")
 	root.PersistentFlags().AddFlagSet(globals)
 
+	// Of the program itself alone: cobra prints Version where it is given.
+	own := pflag.NewFlagSet("own", pflag.ContinueOnError)
+	own.Bool("version", false, "print which version of the program this is, as 'aicr version' does")
+	inSection(own, "Version")
+	withoutEnv(own, "version")
+	root.Flags().AddFlagSet(own)
+	root.Version = a.env.Build.line()
+	root.SetVersionTemplate("{{.Version}}\n")
+
 	children := constructors(a)
 	root.AddCommand(children...)
 	for _, c := range children {

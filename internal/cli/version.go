@@ -27,16 +27,21 @@ func newVersion(a *app) *cobra.Command {
 					Platform string `json:"platform"`
 				}{b.Version, b.Commit, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
 			}
-			commit := ""
-			if b.Commit != "" {
-				commit = " (" + b.Commit + ")"
-			}
-			_, err := fmt.Fprintf(a.env.Stdout, "aicr %s%s %s %s/%s\n", b.Version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(a.env.Stdout, b.line())
 			return err
 		},
 	}
 	outputFlag(cmd.Flags(), &format)
 	return cmd
+}
+
+// line is the version as people read it.
+func (b Build) line() string {
+	commit := ""
+	if b.Commit != "" {
+		commit = " (" + b.Commit + ")"
+	}
+	return fmt.Sprintf("aicr %s%s %s %s/%s", b.Version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // printJSON writes a product as indented JSON.

@@ -26,7 +26,8 @@ type Plan struct {
 	Timeout    time.Duration // for one request, its connection included
 	Grace      time.Duration // for what is in flight when sending has stopped
 	Seed       uint64        // of the arrivals
-	KeepTokens bool          // keep the stamp of every content event
+	KeepTokens bool          // keep the stamp of every event with a choice
+	Choices    bool          // pool the gaps between events with a choice too
 	NoReuse    bool          // a connection for every request
 	Wire       WireKind
 	Senders    int   // event loops; 0: as many as the load asks for
@@ -39,8 +40,11 @@ type Result struct {
 	Epoch time.Time // the wall clock at stamp 0
 	Log   *Log
 	Gaps  *Gaps
-	Audit Audit
-	Wire  string // what carried the requests
+	// Choices are the gaps between events with a choice, those without text included; nil:
+	// the plan did not ask for them.
+	Choices *Gaps
+	Audit   Audit
+	Wire    string // what carried the requests
 
 	// Unsolicited counts how often bytes came that no request asked for: as often was an
 	// answer, or a part of one, in danger of being taken for that of another request.
@@ -113,8 +117,14 @@ func Run(ctx context.Context, p *Plan, live *Live) (*Result, error) {
 
 	r.log.seal()
 	res.Gaps = NewGaps()
+	if p.Choices {
+		res.Choices = NewGaps()
+	}
 	for _, s := range r.senders {
 		res.Gaps.Merge(s.gaps)
+		if p.Choices {
+			res.Choices.Merge(s.choices)
+		}
 		res.Unsolicited += s.unsolicited
 	}
 	res.Main.assignPhases(r.log)
@@ -164,6 +174,9 @@ type run struct {
 
 func (r *run) sender() *sender {
 	s := &sender{run: r, log: &shardLog{id: int32(len(r.log.shards))}, gaps: NewGaps(), lag: newLag()}
+	if r.plan.Choices {
+		s.choices = NewGaps()
+	}
 	r.log.shards = append(r.log.shards, s.log)
 	r.senders = append(r.senders, s)
 	return s
@@ -333,6 +346,9 @@ type sender struct {
 	gaps *Gaps
 	lag  *lag
 
+	choices *Gaps   // nil: not asked for
+	ordered []int64 // scratch
+
 	unsolicited int64 // times that bytes came which no request asked for
 }
 
@@ -370,9 +386,13 @@ func (s *sender) finish(str *stream, at int64, cause error) {
 	}
 	if rec.OK() && rec.Phase != Warmup && rec.Lane != Sentinel {
 		s.gaps.Add(str.stamps)
+		if s.choices != nil {
+			s.ordered = inOrder(s.ordered[:0], str.stamps, str.blanks)
+			s.choices.Add(s.ordered)
+		}
 	}
 	if s.run.plan.KeepTokens && len(str.stamps) > 0 {
-		s.log.keep(rec, str.stamps)
+		s.log.keep(rec, str.stamps, str.blanks)
 	}
 	s.mu.Unlock()
 	s.run.live.finished(rec)

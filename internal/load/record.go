@@ -23,6 +23,7 @@ type Record struct {
 	SecondContent int64
 	FirstAnswer   int64 // first event with text that is not reasoning
 	LastContent   int64
+	LastChoice    int64 // last event with a choice, one without text included
 	End           int64 // the answer was whole, or was given up
 
 	Resolve int64 // durations: name look-up, TCP connect and TLS handshake,
@@ -59,6 +60,7 @@ type Record struct {
 
 	tokens int64 // where this record's stamps begin in its block's tokens, plus 1
 	shard  int32
+	blanks int32 // stamps of events with a choice and no text, which follow those of the content
 }
 
 // Has reports whether all flags of f are set.
@@ -218,7 +220,7 @@ type Log struct {
 type shardLog struct {
 	id      int32
 	blocks  [][]Record
-	tokens  []int64 // content stamps of the kept streams, one after the other
+	tokens  []int64 // of the kept streams, one after the other: the content's stamps, then the blanks
 	details map[string]int32
 	names   []string
 }
@@ -237,9 +239,9 @@ func (s *shardLog) add() *Record {
 	return r
 }
 
-func (s *shardLog) keep(r *Record, stamps []int64) {
-	r.tokens = int64(len(s.tokens)) + 1
-	s.tokens = append(s.tokens, stamps...)
+func (s *shardLog) keep(r *Record, stamps, blanks []int64) {
+	r.tokens, r.blanks = int64(len(s.tokens))+1, int32(len(blanks))
+	s.tokens = append(append(s.tokens, stamps...), blanks...)
 }
 
 func (s *shardLog) detail(msg string) int32 {
@@ -323,8 +325,30 @@ func (l *Log) Stamps(r *Record) []int64 {
 	return l.shards[r.shard].tokens[r.tokens-1:][:r.Chunks]
 }
 
+// Choices gives the stamps of the record's events with a choice, those without text
+// included, or nil when the run did not keep them.
+func (l *Log) Choices(r *Record) []int64 {
+	if r.tokens == 0 {
+		return nil
+	}
+	all := l.shards[r.shard].tokens[r.tokens-1:]
+	return inOrder(nil, all[:r.Chunks], all[r.Chunks:][:r.blanks])
+}
+
+// inOrder appends two lists of stamps to dst as one, each of which is in order.
+func inOrder(dst, a, b []int64) []int64 {
+	for _, at := range a {
+		for len(b) > 0 && b[0] <= at {
+			dst, b = append(dst, b[0]), b[1:]
+		}
+		dst = append(dst, at)
+	}
+	return append(dst, b...)
+}
+
 // NewLog makes a Log of given records, for tests and readers of old runs.
-// stamps may be nil, or hold the content stamps of each record.
+// stamps may be nil, or hold the content stamps of each record, and behind them those of
+// its events with a choice and no text.
 func NewLog(records []Record, stamps [][]int64, details []string) *Log {
 	s := &shardLog{}
 	for _, d := range details {
@@ -335,7 +359,7 @@ func NewLog(records []Record, stamps [][]int64, details []string) *Log {
 		*r = records[i]
 		r.shard = 0
 		if stamps != nil && stamps[i] != nil {
-			s.keep(r, stamps[i])
+			s.keep(r, stamps[i][:r.Chunks], stamps[i][r.Chunks:])
 		}
 	}
 	l := &Log{shards: []*shardLog{s}}

@@ -26,6 +26,7 @@ type stream struct {
 
 	at     int64   // the stamp of the read that is being taken
 	stamps []int64 // of each content event
+	blanks []int64 // of each event with a choice and no text: a role, the end, half a character
 	isSSE  bool
 	isHTML bool
 	body   []byte // the beginning of an answer that is no event stream
@@ -73,7 +74,7 @@ func (s *stream) begin(rec *Record) {
 	s.mostBytes = bytesAlways + bytesAToken*int64(tokens)
 	s.answer.Reset()
 	s.events.Reset()
-	s.stamps = s.stamps[:0]
+	s.stamps, s.blanks = s.stamps[:0], s.blanks[:0]
 	s.isSSE, s.isHTML = false, false
 	s.body, s.fault, s.broken, s.over = s.body[:0], s.fault[:0], nil, false
 }
@@ -179,8 +180,11 @@ func (s *stream) Event(name, data []byte) {
 		s.failed(c.Message)
 		return
 	}
-	if c.Choice && r.FirstChoice == 0 {
-		r.FirstChoice = s.at
+	if c.Choice {
+		r.FirstChoice, r.LastChoice = cmp.Or(r.FirstChoice, s.at), s.at
+		if !c.Content && !c.Reasoning {
+			s.blanks = append(s.blanks, s.at)
+		}
 	}
 	if c.Content || c.Reasoning {
 		if r.Has(Done) {

@@ -53,8 +53,16 @@ func (s *set) bare() *load.Log { return load.NewLog(s.records, nil, nil) }
 
 func (s *set) gaps() *load.Gaps {
 	g := load.NewGaps()
-	for _, x := range s.stamps {
-		g.Add(x)
+	for i, x := range s.stamps {
+		g.Add(x[:s.records[i].Chunks])
+	}
+	return g
+}
+
+func (s *set) choices() *load.Gaps {
+	g, l := load.NewGaps(), s.log()
+	for r := range l.All() {
+		g.Add(l.Choices(r))
 	}
 	return g
 }

@@ -68,22 +68,24 @@ const (
 	linear  = "linear interpolation (numpy)"
 	stepped = "first value at which the cumulated weight reaches p"
 
-	caveatGaps  = "from pooled gaps, within 0.1 %: stamps of single events were not kept"
-	caveatNone  = "stamps of single events were not kept for these phases"
-	caveatUsage = "ends with [DONE] here, with the usage event there"
-	caveatOpen  = "SGLang opens a connection for each request and counts that time too"
+	caveatGaps = "from pooled gaps, within 0.1 %: stamps of single events were not kept"
+	caveatNone = "stamps of single events were not kept for these phases"
+	caveatVLLM = "as of vLLM 0.32"
+	caveatOpen = "SGLang opens a connection for each request and counts that time too"
 )
 
 // Rosetta says what other tools would have reported of the requests that opt
-// chooses.
-func Rosetta(log *load.Log, gaps *load.Gaps, opt Options) Table {
-	s := newStone(log, gaps, opt)
+// chooses. gaps are those between events with content, and choices those between events
+// with a choice, for a log without stamps; nil: not pooled.
+func Rosetta(log *load.Log, gaps, choices *load.Gaps, opt Options) Table {
+	s := newStone(log, gaps, choices, opt)
 	var t Table
 	add := func(rows ...Row) { t.Rows = append(t.Rows, rows...) }
 
 	first := func(r *load.Record) float64 { return float64(r.FirstContent - r.Sent) }
 	choice := func(r *load.Record) float64 { return float64(cmp.Or(r.FirstChoice, r.FirstContent) - r.Sent) }
 	end := func(r *load.Record) float64 { return float64(r.End - r.Sent) }
+	lastChoice := func(r *load.Record) float64 { return float64(cmp.Or(r.LastChoice, r.LastContent) - r.Sent) }
 	last := func(r *load.Record) float64 { return float64(r.LastContent - r.Sent) }
 	perToken := func(from, to func(*load.Record) float64) func(*load.Record) float64 {
 		return func(r *load.Record) float64 {
@@ -109,15 +111,15 @@ func Rosetta(log *load.Log, gaps *load.Gaps, opt Options) Table {
 	)
 	add(
 		s.each(Row{Tool: AIPerf, Measure: ITL, Name: "inter_token_latency", Definition: "mean of each request: (last - first content) / (tokens - 1)"}, perToken(first, last)),
-		s.pooled(Row{Tool: VLLM, Measure: ITL, Name: "itl", Definition: "gaps between events with a choice, pooled over requests"}, roleGaps(s.served), 0),
-		s.pooled(Row{Tool: SGLang, Measure: ITL, Name: "itl", Definition: "gaps between events with text, pooled over requests"}, nil, 0),
+		s.pooled(Row{Tool: VLLM, Measure: ITL, Name: "itl", Definition: "gaps between events with a choice, those without text included, pooled over requests"}, s.choices, 0),
+		s.pooled(Row{Tool: SGLang, Measure: ITL, Name: "itl", Definition: "gaps between events with text, pooled over requests"}, s.content, 0),
 		s.weighted(Row{Tool: GuideLLM, Measure: ITL, Name: "inter_token_latency_ms", Definition: "mean of each request, weighted by tokens - 1"},
 			perToken(first, last), func(r *load.Record) float64 { return float64(r.Tokens() - 1) }),
-		s.pooled(Row{Tool: InferencePerf, Measure: ITL, Name: "inter_token_latency", Definition: "gaps between tokens, pooled; 0 within an event"}, nil, s.within()),
+		s.pooled(Row{Tool: InferencePerf, Measure: ITL, Name: "inter_token_latency", Definition: "gaps between tokens, pooled; 0 within an event"}, s.content, s.within()),
 	)
 	add(
 		Row{Tool: AIPerf, Measure: TPOT, Definition: "AIPerf calls it inter_token_latency", Unit: "ms", Mean: math.NaN(), P50: math.NaN(), P99: math.NaN()},
-		s.each(Row{Tool: VLLM, Measure: TPOT, Name: "tpot", Definition: "mean of each request: (latency - TTFT) / (tokens - 1)", Caveat: caveatUsage}, perToken(choice, end)),
+		s.each(Row{Tool: VLLM, Measure: TPOT, Name: "tpot", Definition: "mean of each request: (latency - TTFT) / (tokens - 1)", Caveat: caveatVLLM}, perToken(choice, lastChoice)),
 		s.each(Row{Tool: SGLang, Measure: TPOT, Name: "tpot", Definition: "mean of each request: (latency - TTFT) / (tokens - 1)"}, perToken(first, end)),
 		s.weighted(Row{Tool: GuideLLM, Measure: TPOT, Name: "time_per_output_token_ms", Definition: "mean of each request with TTFT in it: (last - sent) / tokens, weighted by tokens"},
 			func(r *load.Record) float64 { return last(r) / float64(r.Tokens()) },
@@ -126,7 +128,7 @@ func Rosetta(log *load.Log, gaps *load.Gaps, opt Options) Table {
 	)
 	add(
 		s.each(Row{Tool: AIPerf, Measure: E2ELatency, Name: "request_latency", Definition: "sent to last event with text or reasoning"}, last),
-		s.each(Row{Tool: VLLM, Measure: E2ELatency, Name: "e2el", Definition: "sent to last event, usage included", Caveat: caveatUsage}, end),
+		s.each(Row{Tool: VLLM, Measure: E2ELatency, Name: "e2el", Definition: "sent to last event with a choice; the usage event does not count", Caveat: caveatVLLM}, lastChoice),
 		s.each(Row{Tool: SGLang, Measure: E2ELatency, Name: "e2e_latency", Definition: "sent to last line, [DONE] included", Caveat: caveatOpen}, end),
 		s.weighted(Row{Tool: GuideLLM, Measure: E2ELatency, Name: "request_latency", Definition: "sent to end of stream"}, end, nil),
 		s.each(Row{Tool: InferencePerf, Measure: E2ELatency, Name: "request_latency", Definition: "sent to end of response"}, end),
@@ -175,14 +177,20 @@ func Rosetta(log *load.Log, gaps *load.Gaps, opt Options) Table {
 // stone is what the rows are computed from.
 type stone struct {
 	served             []*load.Record
-	stamps             [][]int64
-	gaps               *load.Gaps // in place of stamps, or nil
+	content, choices   waits
 	tokens             float64
 	start, end         int64
 	firstSent, lastEnd int64
 }
 
-func newStone(log *load.Log, gaps *load.Gaps, opt Options) *stone {
+// waits are the stamps of one kind of event, of each served request, or else the gaps
+// between them, pooled; both nil: not kept.
+type waits struct {
+	stamps [][]int64
+	gaps   *load.Gaps
+}
+
+func newStone(log *load.Log, gaps, choices *load.Gaps, opt Options) *stone {
 	s := &stone{start: opt.Start, end: opt.End}
 	records := Select(log, opt)
 	if s.start == 0 && s.end == 0 {
@@ -198,9 +206,14 @@ func newStone(log *load.Log, gaps *load.Gaps, opt Options) *stone {
 			s.tokens += float64(r.Tokens())
 		}
 	}
-	s.stamps = keptStamps(log, s.served)
-	if s.stamps == nil && slices.Equal(opt.phases(), mainStage()) {
-		s.gaps = gaps
+	s.content.stamps = keptStamps(log, s.served)
+	switch {
+	case s.content.stamps != nil:
+		for _, r := range s.served {
+			s.choices.stamps = append(s.choices.stamps, log.Choices(r))
+		}
+	case slices.Equal(opt.phases(), mainStage()):
+		s.content.gaps, s.choices.gaps = gaps, choices
 	}
 	return s
 }
@@ -212,17 +225,6 @@ func (s *stone) within() int64 {
 		n += int64(max(0, r.Tokens()-r.Chunks))
 	}
 	return n
-}
-
-// roleGaps are the waits between a role-only event and the first content.
-func roleGaps(served []*load.Record) []float64 {
-	var gaps []float64
-	for _, r := range served {
-		if r.FirstChoice > 0 && r.FirstChoice < r.FirstContent {
-			gaps = append(gaps, float64(r.FirstContent-r.FirstChoice))
-		}
-	}
-	return gaps
 }
 
 // each fills a row from one value of each request, NaN meaning none.
@@ -272,29 +274,26 @@ func percentileAfterZeros(sorted []float64, zeros int64, p float64) float64 {
 	return low + float64((at-float64(i))*(high-low))
 }
 
-// pooled fills a row from the gaps between content events, others, and zeros.
-func (s *stone) pooled(row Row, others []float64, zeros int64) Row {
-	if s.stamps != nil {
-		return fill(row, append(chunkGaps(s.stamps), others...), zeros)
+// pooled fills a row from the gaps between events, and zeros.
+func (s *stone) pooled(row Row, of waits, zeros int64) Row {
+	if of.stamps != nil {
+		return fill(row, chunkGaps(of.stamps), zeros)
 	}
 	row.Unit, row.Rank = "ms", linear
 	row.Mean, row.P50, row.P99 = math.NaN(), math.NaN(), math.NaN()
 	row.Caveat = caveatNone
-	if s.gaps == nil || s.gaps.Count == 0 {
+	if of.gaps == nil || of.gaps.Count == 0 {
 		return row
 	}
 	row.Caveat = caveatGaps
-	if len(others) > 0 {
-		row.Caveat += "; waits after a role-only event count in the mean only"
-	}
-	row.N = s.gaps.Count + zeros + int64(len(others))
-	row.Mean = (s.gaps.Sum + stats.Sum(others)) / float64(row.N) * perMilli
+	row.N = of.gaps.Count + zeros
+	row.Mean = of.gaps.Sum / float64(row.N) * perMilli
 	quantile := func(q float64) float64 {
-		at := q*float64(s.gaps.Count+zeros) - float64(zeros)
+		at := q*float64(row.N) - float64(zeros)
 		if at <= 0 {
 			return 0
 		}
-		return s.gaps.Quantile(at/float64(s.gaps.Count)) * perMilli
+		return of.gaps.Quantile(at/float64(of.gaps.Count)) * perMilli
 	}
 	row.P50, row.P99 = quantile(0.5), quantile(0.99)
 	return row
