@@ -52,7 +52,8 @@ type page struct {
 	name    string
 	joined  bool // the name is one that answers have too
 	why     string
-	engines int // that it tells of, each of which is a worker; 1 where it never answered
+	engines int  // that it tells of, each of which is a worker; 1 where it never answered
+	reads   bool // prompts, for others to answer: no answer names it
 }
 
 func (p *page) up() bool { return p.why == "" }
@@ -86,7 +87,9 @@ func (e *Endpoint) pages(ctx context.Context) []page {
 				return
 			}
 			found[i].engines = len(samples)
+			found[i].reads = s.Labels.Role == spec.RolePrefill
 			if len(samples) > 0 {
+				found[i].reads = found[i].reads || samples[0].Worker.Role == spec.RolePrefill
 				ids[i], _, _ = strings.Cut(samples[0].Name, "/")
 			}
 		})

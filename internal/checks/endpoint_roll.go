@@ -88,13 +88,13 @@ func (s *roll) add(e *Endpoint, res *load.Result) {
 	}
 }
 
-// silent lists the pages of workers that gave no answer, as far as the names of
+// silent lists the pages of workers that gave no answer and should have, as far as the names of
 // pages and of answers are the same.
 func (s *roll) silent(pages []page) []page {
 	answered := s.answered.byName(s.names)
 	return slices.DeleteFunc(slices.Clone(pages), func(p page) bool {
 		_, known := answered[p.name]
-		return !p.joined || known
+		return !p.joined || known || p.reads
 	})
 }
 

@@ -414,7 +414,7 @@ func (w *warmup) everyone(ctx context.Context) error {
 		if grows := e.expected() == 0 && e.answered > unknownFleet && e.answered > before; grows {
 			continue
 		}
-		if len(w.seen.silent(pages)) == 0 && e.answered >= e.o.Workers {
+		if len(w.seen.silent(pages)) == 0 && e.answered+reading(pages) >= e.o.Workers {
 			break
 		}
 	}
@@ -433,6 +433,16 @@ func (w *warmup) everyone(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// reading is how many workers read prompts for those that answer, as far as their pages tell.
+func reading(pages []page) (n int) {
+	for i := range pages {
+		if pages[i].reads {
+			n++
+		}
+	}
+	return n
 }
 
 // How often a warm server is examined, and how long it may take for one request.

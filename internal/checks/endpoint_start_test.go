@@ -221,6 +221,27 @@ func TestAServerThatIsStartingIsAskedUntilItServes(t *testing.T) {
 	})
 }
 
+// No answer names a worker that reads prompts for others: its page says that it is there.
+func TestAPrefillWorkerOwesNoAnswer(t *testing.T) {
+	s := fleetOf(t, 4, "")
+	s.Fleet.PrefillWorkers = 2
+	serveFleet(t, s, func(t *testing.T, f *served) {
+		_, events := started(t, f.options)
+		answered := 0
+		for _, e := range events {
+			switch {
+			case e.Kind == spec.EventWorkers && (*e.Want != 4 || *e.Have != 4), e.Kind == spec.EventAnswer && e.Reason != "":
+				t.Errorf("%+v", e)
+			case e.Kind == spec.EventAnswer && e.Worker != "":
+				answered++
+			}
+		}
+		if answered != 2 {
+			t.Errorf("%d answered: %+v", answered, events)
+		}
+	})
+}
+
 // One worker that hangs or fails must not stand for the fleet, however its router
 // chooses, and is named.
 func TestAWorkerThatNeverAnswersIsNamed(t *testing.T) {
