@@ -14,6 +14,7 @@ const (
 	PagesSilent             = "pages-silent"              // how many, and of how many
 	MoreWorkersThanPlanned  = "more-workers-than-planned" // how many, and how many the plan has
 	PageOfProxy             = "page-of-proxy"             // where
+	PrefillUnwatched        = "prefill-unwatched"         // how many
 	NothingToCompareWith    = "no-reference-and-no-floor"
 	BudgetTooShort          = "budget-too-short"  // minutes of load that stability takes, and those of the budget
 	ChecksNotPassed         = "checks-not-passed" // the declared checks that this run cannot pass, with their states
@@ -50,6 +51,8 @@ func (h Hindrance) Text() string {
 	case MoreWorkersThanPlanned:
 		return fmt.Sprintf("there are %s workers, more than the plan's %s, and what is wanted is for fewer",
 			h.arg(0), h.arg(1))
+	case PrefillUnwatched:
+		return fmt.Sprintf("the %s prefill workers cannot be seen: no answer names them, and none has a metrics page", h.arg(0))
 	case NothingToCompareWith:
 		return "there is neither a reference nor a floor to hold throughput against"
 	case BudgetTooShort:
@@ -73,6 +76,8 @@ func (h Hindrance) Mend() string {
 		return "see why with 'aicr watch --worker-metrics URL', or name the right pages"
 	case MoreWorkersThanPlanned:
 		return "set --workers " + h.arg(0) + ", an engine of a data-parallel server being one worker, or name fewer pages"
+	case PrefillUnwatched:
+		return "name the page of each with --worker-metrics URL role=prefill, in a file"
 	case NothingToCompareWith:
 		return "give a recipe that has one with --recipe FILE; 'aicr knee --write FILE' measures a reference"
 	case BudgetTooShort:

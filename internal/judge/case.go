@@ -272,6 +272,8 @@ func (ev *Evidence) heldBack() string {
 		return ev.unsureLoss()
 	case ev.plan.Point.Workers == 0:
 		return Hindrance{Code: WorkersUnknown}.Words()
+	case ev.unwatched() > 0:
+		return Hindrance{PrefillUnwatched, []string{fmt.Sprint(ev.unwatched())}}.Words()
 	case !ev.toldApart():
 		return Hindrance{Code: WorkersNotDistinguished}.Words()
 	case !ev.compared():

@@ -45,11 +45,12 @@ func telemetryGap(ev *Evidence) []spec.Finding {
 	return all
 }
 
-// allSeen says whether the client saw so many workers serve.
+// allSeen says whether so many workers were seen to serve, by the client but for those that
+// it cannot see.
 func (d *digest) allSeen(want int) bool {
 	n := 0
 	for _, w := range d.workers {
-		if d.named && w.seen > 0 {
+		if d.named && (w.seen > 0 || w.group.role == spec.RolePrefill && w.made > 0) {
 			n++
 		}
 	}

@@ -54,7 +54,6 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 			say(e.Worker, "worker %s: %s", e.Worker, shorten(e.Text))
 		}
 	}
-	most := 0
 	for _, d := range ev.looked() {
 		for _, w := range d.workers {
 			switch {
@@ -70,16 +69,10 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 				say(w.name, "%s: worker %s is there and got nothing to do", d.title(), w.name)
 			}
 		}
-		if d.named { // a page that nobody named was not looked at
-			most = max(most, len(d.workers))
-		}
 	}
 	// Who is not even known by name. A client that only knows who served cannot have
 	// missed one over a whole episode.
-	missing := 0
-	if want := ev.plan.Point.Workers; want > 0 && most > 0 && ev.loaded() {
-		missing = want - most
-	}
+	missing, words := ev.unseenWorkers()
 	if h := ev.start.haveWorkers; missing <= 0 && h != nil && ev.start.wantWorkers != nil && *h < *ev.start.wantWorkers && len(f.Workers) == 0 {
 		missing = *ev.start.wantWorkers - *h
 	}
@@ -87,9 +80,10 @@ func workerAbsent(ev *Evidence) []spec.Finding {
 	if want == 0 && ev.start.wantWorkers != nil {
 		want = *ev.start.wantWorkers
 	}
-	if missing > 0 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%d of %d workers were never seen", missing, want))
+	if missing > 0 && len(words) == 0 {
+		words = []string{fmt.Sprintf("%d of %d workers were never seen", missing, want)}
 	}
+	f.Evidence = append(f.Evidence, words...)
 	if len(f.Evidence) == 0 {
 		return nil
 	}

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"aicr/internal/spec"
@@ -104,6 +105,70 @@ func peerWorkers[W interface {
 
 func (l *lane) peerGroup() group         { return l.group }
 func (w *workerDigest) peerGroup() group { return w.group }
+
+// unwatched is how many workers there should be that read prompts for others and that nobody
+// could see: no answer names them, and none has a page.
+func (ev *Evidence) unwatched() int {
+	if reads, _ := ev.mostSeen(); reads > 0 {
+		return 0
+	}
+	return ev.plan.Point.Prefill
+}
+
+// mostSeen is how many workers were seen in an episode, at the most: those that read prompts
+// for others, and the rest. A page that nobody named was not looked at.
+func (ev *Evidence) mostSeen() (reads, rest int) {
+	for _, d := range ev.looked() {
+		n := 0
+		for _, w := range d.workers {
+			if w.group.role == spec.RolePrefill {
+				n++
+			}
+		}
+		reads = max(reads, n)
+		if d.named {
+			rest = max(rest, len(d.workers)-n)
+		}
+	}
+	return reads, rest
+}
+
+// unseenWorkers is how many of each are missing, where answers name who serves: more of one kind
+// make up for none of the other, but where nobody answers in a worker's place its kind is
+// not known.
+func (ev *Evidence) unseenWorkers() (missing int, words []string) {
+	p := &ev.plan.Point
+	reads, rest := ev.mostSeen()
+	if p.Workers == 0 || rest == 0 || !ev.loaded() {
+		return 0, nil
+	}
+	kindless := 0 // who they are is told by name
+	for _, d := range ev.looked() {
+		n := 0
+		for _, w := range d.workers {
+			if w.absent == neverThere && w.group.role == spec.RoleBoth {
+				n++
+			}
+		}
+		kindless = max(kindless, n)
+	}
+	say := func(short, want int, kind string) {
+		told := min(max(0, short), kindless)
+		if kindless -= told; short > told {
+			missing += short - told
+			words = append(words, fmt.Sprintf("%d of %d %s were never seen", short-told, want, kind))
+		}
+	}
+	if p.Prefill == 0 {
+		say(p.Workers-(rest+reads-kindless), p.Workers, "workers")
+		return missing, words
+	}
+	say(p.Workers-p.Prefill-(rest-kindless), p.Workers-p.Prefill, "workers that answer")
+	if reads > 0 {
+		say(p.Prefill-reads, p.Prefill, "prefill workers")
+	}
+	return missing, words
+}
 
 // join finds each worker's GPUs, and with them its peers.
 func (t *timeline) join(series []spec.Sample) {

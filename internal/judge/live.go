@@ -176,13 +176,21 @@ func addWorker(t *workerTrack, s *spec.Sample) {
 		state.tokens = valueOf(v.TokensPerS)
 		state.from = min(state.from, s.T-t.period)
 	}
+	t.role = cmp.Or(v.Role, t.role)
+	if state.generated = state.tokens; t.role == spec.RolePrefill { // its work
+		state.tokens = state.prompts
+	}
 	state.ended, state.failed = rate(&t.ended, s.T, v.Ended), rate(&t.failed, s.T, v.Failed)
 	if aborted := rate(&t.aborted, s.T, v.Aborted); aborted > 0 {
 		state.failed = max(0, state.failed-aborted)
 	}
 	state.preempted, state.asleep = rate(&t.preempted, s.T, v.Preemptions), v.Asleep != nil && *v.Asleep == 1
-	t.gpu, t.pod = cmp.Or(v.GPU, t.gpu), cmp.Or(v.Pod, t.pod)
-	t.made = t.made || state.tokens > 0 || v.Generated != nil && *v.Generated > 0 || v.EndedTokens != nil && *v.EndedTokens > 0
+	t.pod = cmp.Or(v.Pod, t.pod)
+	if gpus := v.Holds(); len(gpus) > 0 {
+		t.gpus = gpus
+	}
+	counted := v.Generated != nil && *v.Generated > 0 || v.EndedTokens != nil && *v.EndedTokens > 0
+	t.made = t.made || state.tokens > 0 || t.role != spec.RolePrefill && counted
 	state.made = t.made
 	// Who counts tokens when a request ends does not tell whether it makes any now.
 	blind := v.Generated == nil && v.EndedTokens != nil
@@ -370,35 +378,26 @@ func digits(s string) bool {
 	return s != ""
 }
 
-// join finds each worker's GPU: the one that it names, or the one of its pod.
+// join finds each worker's GPUs, and who its peers are.
 func (w *window) join() {
-	w.gpuOf = make([]int, len(w.workers))
-	byUUID, byPod := make(map[string]int, len(w.gpus)), map[string]int{}
-	for i, g := range w.gpus {
-		byUUID[g.name] = i
-		if g.pod != "" {
-			if _, several := byPod[g.pod]; several {
-				byPod[g.pod] = -1 // a pod with several GPUs does not say which is the worker's
-			} else {
-				byPod[g.pod] = i
-			}
-		}
-	}
+	holders, gpus := make([]holder, len(w.workers)), make([]located, len(w.gpus))
 	for i, t := range w.workers {
-		w.gpuOf[i] = -1
-		if g, ok := byUUID[t.gpu]; ok && t.gpu != "" {
-			w.gpuOf[i] = g
-		} else if g, ok := byPod[t.pod]; ok && t.pod != "" {
-			w.gpuOf[i] = g
-		}
+		holders[i] = holder{t.role, t.gpus, t.pod}
 	}
+	for i, g := range w.gpus {
+		gpus[i] = located{g.name, g.pod}
+	}
+	w.gpusOf, w.groupOf = make([][]int, len(w.workers)), make([]group, len(w.workers))
 	w.workerOf = make([]int, len(w.gpus))
 	for g := range w.workerOf {
 		w.workerOf[g] = -1
 	}
-	for i, g := range w.gpuOf {
-		if g >= 0 && w.workerOf[g] < 0 {
-			w.workerOf[g] = i
+	for i, h := range holdings(holders, gpus) {
+		w.gpusOf[i], w.groupOf[i] = h.gpus, h.group
+		for _, g := range h.gpus {
+			if w.workerOf[g] < 0 {
+				w.workerOf[g] = i
+			}
 		}
 	}
 }

@@ -786,8 +786,12 @@ func TestAWorkerAndItsGPUAreJoinedByPod(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	l.Add(spec.Sample{T: 2, Source: spec.SourceGPU, Name: "GPU-y", GPU: &spec.GPUSample{Pod: "w-0"}})
-	if got := l.Picture(3).Workers[0].GPU; got != "" {
-		t.Errorf("a pod with two GPUs: the worker's is guessed to be %s", got)
+	if got := l.Picture(3).Workers[0].GPU; got != "GPU-x, GPU-y" {
+		t.Errorf("a worker alone in a pod with two GPUs holds %s", got)
+	}
+	l.Add(spec.Sample{T: 3, Source: spec.SourceWorker, Name: "c", Worker: &spec.WorkerSample{Pod: "w-0"}})
+	if p := l.Picture(4); p.Workers[0].GPU != "" || p.Workers[2].GPU != "" {
+		t.Errorf("two workers in a pod with two GPUs: which is whose is guessed to be %s, %s", p.Workers[0].GPU, p.Workers[2].GPU)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 )
 
 // historyS is how many seconds a history has.
@@ -28,7 +29,7 @@ type WorkerPicture struct {
 	KVUsage                    *float64 // 0 to 1
 	TokensPerS                 *float64
 	PerRequest                 *float64 // tokens a second of each running request
-	FairShare                  *float64 // its tokens/s over the mean of all workers': 1 is fair
+	FairShare                  *float64 // its work a second over the mean of its like: 1 is fair
 	Gap                        string   // why there is no current sample
 	GapS                       float64  // for how long
 	History                    []float64
@@ -144,30 +145,33 @@ func worst(all []Symptom) int {
 
 func (w *window) workerPictures() []WorkerPicture {
 	list := make([]WorkerPicture, len(w.workers))
-	sum, n := 0.0, 0
+	type made struct{ tokens, n float64 }
+	by := map[group]made{}
 	for i, t := range w.workers {
 		p := &list[i]
-		*p = WorkerPicture{Name: t.name, Instance: t.instance, GPU: t.gpu, NotMeasured: maps.Clone(t.notMeasured), Derived: maps.Clone(t.derived),
+		*p = WorkerPicture{Name: t.name, Instance: t.instance, NotMeasured: maps.Clone(t.notMeasured), Derived: maps.Clone(t.derived),
 			History: w.tokenHistory(i)}
-		if g := w.gpuOf[i]; g >= 0 {
-			p.GPU = w.gpus[g].name
+		p.GPU = strings.Join(t.gpus, ", ")
+		if len(t.gpus) == 0 {
+			p.GPU = strings.Join(w.gpuNames(i), ", ")
 		}
 		if why, ns := t.gapAt(w.now); why != "" {
 			p.Gap, p.GapS = why, seconds(ns)
 			continue
 		}
 		s := t.current(w.now)
-		p.Running, p.Waiting, p.InFlight, p.KVUsage, p.TokensPerS = known(s.running), known(s.waiting), known(s.inFlight), known(s.kv), known(s.tokens)
+		p.Running, p.Waiting, p.InFlight, p.KVUsage, p.TokensPerS = known(s.running), known(s.waiting), known(s.inFlight), known(s.kv), known(s.generated)
 		if s.ran > 0 {
-			p.PerRequest = known(s.tokens / s.ran)
+			p.PerRequest = known(s.generated / s.ran)
 		}
-		if p.TokensPerS != nil {
-			sum, n = sum+s.tokens, n+1
+		if !math.IsNaN(s.tokens) {
+			m := by[w.groupOf[i]]
+			by[w.groupOf[i]] = made{m.tokens + s.tokens, m.n + 1}
 		}
 	}
-	for i := range list {
-		if p := &list[i]; p.TokensPerS != nil && sum > 0 {
-			p.FairShare = known(*p.TokensPerS / (sum / float64(n)))
+	for i, t := range w.workers {
+		if s, m := t.current(w.now), by[w.groupOf[i]]; s != nil && m.tokens > 0 {
+			list[i].FairShare = known(s.tokens / (m.tokens / m.n))
 		}
 	}
 	return list
@@ -179,7 +183,7 @@ func (w *window) tokenHistory(i int) []float64 {
 	for k := range h {
 		v := math.NaN()
 		if s := w.told(i, k); s != nil {
-			v = s.tokens
+			v = s.generated
 		}
 		h[historyS-1-k] = v
 	}
@@ -227,8 +231,8 @@ func (w *window) gpuPictures() []GPUPicture {
 			p.Throttle = &reasons
 		}
 	}
-	for i, g := range w.gpuOf {
-		if g >= 0 {
+	for i, gpus := range w.gpusOf {
+		for _, g := range gpus {
 			list[g].Worker = w.workers[i].name
 		}
 	}

@@ -12,8 +12,9 @@ import (
 	"aicr/internal/spec"
 )
 
-// playedShape is the verdict on a simulated fleet, held against the same fleet with nothing wrong.
-func playedShape(t *testing.T, s *spec.Scenario, seed uint64, stability string) *spec.Verdict {
+// playedShape is the verdict on a simulated fleet, held against the same fleet with nothing
+// wrong. Some of its workers may be without a page.
+func playedShape(t *testing.T, s *spec.Scenario, seed uint64, stability string, without ...string) *spec.Verdict {
 	t.Helper()
 	play := func(s *spec.Scenario, number int) *sim.Recording {
 		r, err := sim.Play(t.Context(), s, seed, number, sim.Load{})
@@ -26,6 +27,7 @@ func playedShape(t *testing.T, s *spec.Scenario, seed uint64, stability string) 
 	plan := &spec.Plan{Profile: spec.ProfileQuick, Thresholds: limits, Stability: stability, Seed: seed}
 	record := func(r *sim.Recording, number int) *spec.EpisodeRecord {
 		plan.Point = r.Point
+		r.Series = slices.DeleteFunc(r.Series, func(s spec.Sample) bool { return s.Source == spec.SourceWorker && slices.Contains(without, s.Name) })
 		return &spec.EpisodeRecord{Episode: *judge.Summarize(&judge.Record{Number: number, Start: firstRun.Format(time.RFC3339Nano), Point: r.Point,
 			Requests: r.Requests, Series: r.Series, Lags: r.Lags, LagBy: "the model"}), Requests: r.Requests, Series: r.Series}
 	}
@@ -36,6 +38,9 @@ func playedShape(t *testing.T, s *spec.Scenario, seed uint64, stability string) 
 		}
 	}
 	events, _ := sim.Start(s, seed)
+	if len(without) > 0 { // a start that nobody looked at
+		events = nil
+	}
 	var all []*spec.EpisodeRecord
 	for number := 1; number <= limits.MinEpisodes; number++ {
 		all = append(all, record(play(s, number), number))
@@ -98,22 +103,62 @@ func TestAWorkerIsHeldAgainstItsLike(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := uint64(1); seed <= 2; seed++ {
-				s, _ := spec.NewScenario("shape", "h100-eks")
-				c.shape(&s.Fleet)
-				if s.Load.ConcurrencyPerGPU = 48; c.router != "" {
-					s.Fleet.Router = c.router
+			const seed = 1
+			s, _ := spec.NewScenario("shape", "h100-eks")
+			c.shape(&s.Fleet)
+			if s.Load.ConcurrencyPerGPU = 48; c.router != "" {
+				s.Fleet.Router = c.router
+			}
+			s.Load.Episode, s.Faults = spec.Duration(36*time.Second), c.faults
+			stability := spec.StabilityGate
+			if c.want == nil { // the rate of stalls takes more load than this
+				stability = spec.StabilityReport
+			}
+			v := playedShape(t, s, seed, stability)
+			got := namedBy(v)
+			if (c.want == nil) != (v.Verdict == spec.Pass) || !slices.Equal(got, c.want) {
+				t.Errorf("seed %d: %s %q, want %q: %s", seed, v.Verdict, got, c.want, v.Reason)
+			}
+		})
+	}
+}
+
+// How many workers are missing is counted by what they do: more of one kind make up for none
+// of the other, and who nobody could see is neither missing nor there.
+func TestAbsentWorkersAreCountedByRole(t *testing.T) {
+	for name, c := range map[string]struct {
+		without []string // workers whom the record does not have at all
+		want    string   // "": it passes
+		held    string
+	}{
+		"all are there":                      {},
+		"a prefill worker without a page":    {without: []string{"0"}, want: "1 of 2 prefill workers were never seen"},
+		"no prefill worker with a page":      {without: []string{"0", "1"}, held: "the 2 prefill workers cannot be seen"},
+		"a worker that answers is not there": {without: []string{"5"}, want: "1 of 4 workers that answer were never seen"},
+		"one of each":                        {without: []string{"1", "5"}, want: "1 of 2 prefill workers were never seen"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := spec.NewScenario("shape", "h100-eks")
+			s.Fleet.Workers, s.Fleet.PrefillWorkers, s.Load.ConcurrencyPerGPU, s.Load.Episode = 6, 2, 32, spec.Duration(30*time.Second)
+			for _, w := range c.without {
+				if w == "5" { // it takes no part at all
+					s.Faults = []spec.Fault{{Kind: spec.WorkerMissing, Workers: &spec.Workers{List: []int{5}}}}
 				}
-				s.Load.Episode, s.Faults = spec.Duration(40*time.Second), c.faults
-				stability := spec.StabilityGate
-				if c.want == nil { // the rate of stalls takes more load than this
-					stability = spec.StabilityReport
+			}
+			v := playedShape(t, s, 1, spec.StabilityReport, c.without...)
+			var evidence []string
+			for _, f := range v.Findings {
+				if f.ID == "worker/absent" {
+					evidence = f.Evidence
 				}
-				v := playedShape(t, s, seed, stability)
-				got := namedBy(v)
-				if (c.want == nil) != (v.Verdict == spec.Pass) || !slices.Equal(got, c.want) {
-					t.Errorf("seed %d: %s %q, want %q: %s", seed, v.Verdict, got, c.want, v.Reason)
-				}
+			}
+			switch {
+			case c.want != "" && (v.Verdict != spec.Fail || !slices.Contains(evidence, c.want)):
+				t.Errorf("%s %q, want %q: %s", v.Verdict, evidence, c.want, v.Reason)
+			case c.held != "" && (v.Verdict != spec.Inconclusive || !strings.Contains(v.Reason, c.held)):
+				t.Errorf("%s, want %q: %s", v.Verdict, c.held, v.Reason)
+			case c.want == "" && (len(evidence) > 0 || c.held == "" && v.Verdict != spec.Pass):
+				t.Errorf("%s %q: %s", v.Verdict, evidence, v.Reason)
 			}
 		})
 	}

@@ -106,7 +106,7 @@ func holesByTheFrontend(w *window) []Symptom {
 // isEmpty says whether worker i has nothing in second k while its peers are at work.
 func isEmpty(w *window, i, k int) bool {
 	s := w.told(i, k)
-	return s != nil && !s.hasWork() && s.made && s.tokens < holeShare*medianBut(w.at(k).tokens, s.tokens)
+	return s != nil && !s.hasWork() && s.made && s.tokens < holeShare*medianBut(w.at(i, k).tokens, s.tokens)
 }
 
 // staysEmpty says whether worker i had nothing in any second since.

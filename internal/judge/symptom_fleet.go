@@ -148,9 +148,9 @@ func (w *window) failsHalf() bool {
 func (w *window) madeAt(k int) (perWorker, held float64) {
 	n := 0
 	for i := range w.workers {
-		if s := w.told(i, k); s != nil && !math.IsNaN(s.tokens) {
+		if s := w.told(i, k); s != nil && !math.IsNaN(s.generated) {
 			n++
-			perWorker += s.tokens
+			perWorker += s.generated
 			held += s.holds()
 		}
 	}

@@ -26,7 +26,7 @@ func idleWorkers(w *window) []Symptom {
 		last := w.told(i, from)
 		for k := from; k < lookS; k++ {
 			s := w.told(i, k)
-			others := stats.Percentile(w.at(k).running, 50)
+			others := stats.Percentile(w.at(i, k).running, 50)
 			if s == nil || s.hasWork() || s.tokens != 0 || !(others >= idlePeers) {
 				break
 			}

@@ -36,31 +36,39 @@ func slowWorkers(w *window) []Symptom {
 	for _, look := range slowLooks {
 		look = w.span(look, slowRates)
 		paces := make([]pace, len(w.workers))
-		var per, tokens, running []float64
+		by := map[group]*seen{}
 		for i := range w.workers {
 			if p := paceOf(w, i, look); p.seconds >= float64(look) && p.running >= p.seconds && p.tokens > 0 {
 				paces[i] = p
-				per, tokens, running = append(per, p.perRequest()), append(tokens, p.tokens/p.seconds), append(running, p.running/p.seconds)
+				c := by[w.groupOf[i]]
+				if c == nil {
+					c = &seen{}
+					by[w.groupOf[i]] = c
+				}
+				c.perRequest, c.tokens, c.running = append(c.perRequest, p.perRequest()), append(c.tokens, p.tokens/p.seconds), append(c.running, p.running/p.seconds)
 			}
 		}
-		slices.Sort(per)
-		slices.Sort(tokens)
-		slices.Sort(running)
+		for _, c := range by {
+			slices.Sort(c.perRequest)
+			slices.Sort(c.tokens)
+			slices.Sort(c.running)
+		}
 		for i, p := range paces {
 			if p.seconds == 0 || done[i] || w.stall[i] != nil {
 				continue
 			}
-			peers := medianBut(per, p.perRequest())
+			c := by[w.groupOf[i]]
+			peers := medianBut(c.perRequest, p.perRequest())
 			limit := min(slowShare, math.Exp(-slowNoise/math.Sqrt(p.running)))
-			loaded := !(p.tokens/p.seconds < slowOfTokens*medianBut(tokens, p.tokens/p.seconds))
+			loaded := !(p.tokens/p.seconds < slowOfTokens*medianBut(c.tokens, p.tokens/p.seconds))
 			if !(p.perRequest() < limit*peers) || loaded || !mostlySlow(w, i, look, limit) || stalledLately(w, i, look) {
 				continue
 			}
 			done[i] = true
 			t := w.workers[i]
-			words := fmt.Sprintf("%s is slow: %s tokens/s for each of %s over %d s, its peers %s (%s)",
-				workerWord(t.name), amount(p.perRequest()), counted(p.running/p.seconds, "running request"), look, amount(peers), percent(p.perRequest()/peers))
-			if r := medianBut(running, p.running/p.seconds); p.running/p.seconds >= hoardsWords*r {
+			words := fmt.Sprintf("%s is slow: %s %s/s for each of %s over %d s, its peers %s (%s)",
+				workerWord(t.name), amount(p.perRequest()), w.groupOf[i].makes(), counted(p.running/p.seconds, "running request"), look, amount(peers), percent(p.perRequest()/peers))
+			if r := medianBut(c.running, p.running/p.seconds); p.running/p.seconds >= hoardsWords*r {
 				words += fmt.Sprintf("; it hoards requests, its peers have %s", amount(r))
 			}
 			s := Symptom{Finding: "worker/slow", Severity: Fail, Workers: []string{t.name}, SinceS: float64(look)}
@@ -96,7 +104,7 @@ func stalledLately(w *window, i, look int) bool {
 	low := 0
 	for k := from; k < min(lookS, from+look+w.span(bridges, bridges)); k++ {
 		s := w.told(i, k)
-		if s == nil || !isLow(w, s, k, medianBut(w.at(k).tokens, s.tokens)) {
+		if s == nil || !isLow(w, i, s, k, medianBut(w.at(i, k).tokens, s.tokens)) {
 			low = 0
 			continue
 		}
@@ -122,7 +130,7 @@ func mostlySlow(w *window, i, look int, limit float64) bool {
 			continue
 		}
 		// In one second the noise is greater: it must only be behind.
-		if per := s.tokens / s.ran; per < max(limit, slowShare)*medianBut(w.at(k).perRequest, per) {
+		if per := s.tokens / s.ran; per < max(limit, slowShare)*medianBut(w.at(i, k).perRequest, per) {
 			slow++
 		}
 	}

@@ -55,7 +55,7 @@ func stallAmongPeers(w *window, i int) *stall {
 	if !newest.made || !works && !math.IsNaN(newest.inFlight) {
 		return nil // its runtime says that it has nothing: that is routing
 	}
-	found := &stall{worker: i, s: newest, peers: medianBut(w.at(from).tokens, newest.tokens)}
+	found := &stall{worker: i, s: newest, peers: medianBut(w.at(i, from).tokens, newest.tokens)}
 	rates, last := 0, (*workerState)(nil)
 	best := 0.0 // its best second, as a share of the peers'
 	k := from
@@ -64,8 +64,8 @@ func stallAmongPeers(w *window, i int) *stall {
 		if s == nil || s.hasWork() != works {
 			break
 		}
-		peers := medianBut(w.at(k).tokens, s.tokens)
-		if !isLow(w, s, k, peers) {
+		peers := medianBut(w.at(i, k).tokens, s.tokens)
+		if !isLow(w, i, s, k, peers) {
 			break
 		}
 		if s != last {
@@ -105,8 +105,8 @@ func stallAmongPeers(w *window, i int) *stall {
 // isLow says whether a worker makes next to nothing in a second, in all and for
 // each request that runs. One with far more requests than its peers need only make
 // next to nothing for each.
-func isLow(w *window, s *workerState, k int, peers float64) bool {
-	c := w.at(k)
+func isLow(w *window, i int, s *workerState, k int, peers float64) bool {
+	c := w.at(i, k)
 	if s.ran > 0 {
 		if per := s.tokens / s.ran; !(per < stallShare*medianBut(c.perRequest, per)) {
 			return false
@@ -126,7 +126,7 @@ func hadAShare(w *window, i, k int) bool {
 		if s == nil || !(s.tokens > 0) {
 			continue
 		}
-		if peers := medianBut(w.at(k).tokens, s.tokens); s.tokens >= hadShare*peers && !isLow(w, s, k, peers) {
+		if peers := medianBut(w.at(i, k).tokens, s.tokens); s.tokens >= hadShare*peers && !isLow(w, i, s, k, peers) {
 			return true
 		}
 	}

@@ -224,7 +224,9 @@ type (
 		barren                             int64   // since when it has work and makes none; 0: it is not so
 		total                              float64 // of its tokens
 		restarts                           []restart
-		gpu, pod                           string
+		gpus                               []string // names
+		pod                                string
+		role                               spec.Role
 	}
 	gpuTrack struct {
 		track[gpuState, *gpuState]
@@ -250,7 +252,8 @@ type workerState struct {
 	stamp
 	running, waiting, inFlight, kv float64
 	ran                            float64 // running requests on average since the time before
-	tokens, prompts                float64 // a second
+	tokens                         float64 // a second, or prompt tokens where they are its work
+	generated, prompts             float64 // a second
 	ended, failed                  float64 // a second; those whose client went away are no failures
 	preempted                      float64 // requests a second
 	asleep                         bool    // it serves nothing until it is woken up
@@ -308,18 +311,19 @@ type window struct {
 	frontends []*frontendTrack
 	clients   []*clientTrack
 
-	grid  [][]int16 // of worker and second before now: the state that tells of it, or -1
-	peers [lookS]seen
-	gpuOf []int // of worker: its GPU, or -1
-	stall []*stall
+	grid    [][]int16 // of worker and second before now: the state that tells of it, or -1
+	peers   map[group]*[lookS]seen
+	groupOf []group // of worker
+	gpusOf  [][]int // of worker: its GPUs, as far as they are known
+	stall   []*stall
 
 	fleet     *fleetStall
 	fleetDone bool
 
-	workerOf []int       // of GPU: the first worker that is on it, or -1
-	loads    [lookS]load // of the workers together, by second
-	flow     *flow       // of the workers together, now
-	atWork   *atWork     // of the GPUs, now
+	workerOf []int             // of GPU: the first worker that is on it, or -1
+	loads    [lookS]load       // of the workers together, by second
+	flow     *flow             // of the workers together, now
+	atWork   map[group]*atWork // of the GPUs, now
 }
 
 // load is what the workers have in one second, all together.
@@ -435,9 +439,16 @@ func (w *window) latest(i int) (k int, ok bool) {
 	return 0, false
 }
 
-// at is what the workers at work did in second k.
-func (w *window) at(k int) *seen {
-	c := &w.peers[k]
+// at is what worker i and its peers, those at work, did in second k.
+func (w *window) at(i, k int) *seen {
+	of := w.groupOf[i]
+	if w.peers == nil {
+		w.peers = map[group]*[lookS]seen{}
+	}
+	if w.peers[of] == nil {
+		w.peers[of] = new([lookS]seen)
+	}
+	c := &w.peers[of][k]
 	if c.done {
 		return c
 	}
@@ -447,7 +458,7 @@ func (w *window) at(k int) *seen {
 	c.tokens, c.perRequest, c.running = room[:0:n], room[n:n:2*n], room[2*n:2*n]
 	for i := range w.workers {
 		s := w.told(i, k)
-		if s == nil || math.IsNaN(s.tokens) || !(s.tokens > 0 || s.hasWork()) {
+		if w.groupOf[i] != of || s == nil || math.IsNaN(s.tokens) || !(s.tokens > 0 || s.hasWork()) {
 			continue
 		}
 		c.tokens = append(c.tokens, s.tokens)
