@@ -416,8 +416,7 @@ func (s *sweep) reference(ctx context.Context) error {
 		}
 		lower := f.Proposal.Lower(s.gpus())
 		if lower == nil || !s.affords(referenceLoads, lasts) {
-			d := f.Proposal.Doubling
-			f.Denied = fmt.Sprintf("from %d to %d in flight throughput was measured to rise by 2^%.2f only, and it must be 2^%.2f", d.From, d.To, d.Elasticity, s.plan.Thresholds.Elasticity)
+			f.Denied = f.Proposal.Denial(s.plan.Thresholds.Elasticity)
 			if lower != nil {
 				f.Denied += fmt.Sprintf("; to measure a lower point takes %v more than the budget", (referenceLoads * episodeTakes(0, seconds(lasts))).Round(time.Second))
 			}
@@ -460,6 +459,10 @@ func (s *sweep) measure(ctx context.Context, p *judge.KneeProposal, lasts float6
 			bad++
 		}
 		s.follow.Measured(KneeStageReference, l, f.Knee)
+		if l.Full(f.Levels) {
+			p.Waiting = l.Waiting
+			return false, nil
+		}
 		if d := p.Measure(f.Looks, f.Reference, &s.plan.Thresholds); d.Past(least) {
 			p.Doubling = &d
 			return false, nil

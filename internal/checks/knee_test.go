@@ -26,6 +26,7 @@ type bentFleet struct {
 	holds       int                     // the most that the client can hold; 0: any
 	files       int                     // the most connections that the client may open; 0: any
 	fails       func(inFlight int) bool // a tenth of the requests
+	admits      int                     // the most that its two engines take at once, by their pages; 0: they have none
 	before      func(number int)        // told of each load
 	clock       time.Duration
 	points      []spec.OperatingPoint
@@ -78,6 +79,12 @@ func (f *bentFleet) Load(ctx context.Context, number int, p spec.OperatingPoint)
 				q.Class = "http-status"
 			}
 			r.Requests = append(r.Requests, q)
+		}
+	}
+	for s := 0; f.admits > 0 && s < int(p.DurationS); s++ {
+		for _, name := range []string{"a", "b"} {
+			running, waiting := float64(min(users, f.admits))/2, float64(max(0, users-f.admits))/2
+			r.Series = append(r.Series, spec.Sample{T: int64(s) * 1e9, Source: spec.SourceWorker, Name: name, Worker: &spec.WorkerSample{Running: &running, Waiting: &waiting}})
 		}
 	}
 	f.clock += seconds(p.DurationS + life)
@@ -476,5 +483,51 @@ func TestAProposalThatDoesNotPayIsGivenUpForALowerOne(t *testing.T) {
 	}
 	if p := found.Proposal; p.InFlight >= at || !p.Doubling.Pays(plan.Thresholds.Elasticity) || p.Doubling.Elasticity < plan.Thresholds.Elasticity {
 		t.Errorf("proposed %d of %d, where a doubling brings 2^%.2f", p.InFlight, at, p.Doubling.Elasticity)
+	}
+}
+
+// What the engines take at once bounds what is proposed, wherever the curve bends: by the
+// levels, or by what was measured at the point itself.
+func TestNothingIsProposedWhereRequestsAlwaysWait(t *testing.T) {
+	free, err := FindKnee(t.Context(), kneePlan(2), bent(), &followedKnee{})
+	if err != nil || free.Proposal == nil || free.Levels[0].Waiting != nil {
+		t.Fatalf("%v: %+v", err, free)
+	}
+	for name, c := range map[string]struct {
+		admits, then int // by the pages of the levels, and of what comes after them
+		why          string
+	}{
+		"far below the knee":      {20, 20, "requests always wait in the engines' queues: the engines take no more at once"},
+		"just below the proposal": {free.Proposal.InFlight * 9 / 10, free.Proposal.InFlight * 9 / 10, "requests always wait"},
+		"at the proposal alone":   {0, free.Proposal.InFlight * 9 / 10, "a GPU requests always waited in the engines' queues"},
+		"far above":               {500, 500, free.Proposal.Why},
+		"at every level":          {1, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fleet, plan := bent(), kneePlan(2)
+			fleet.admits, plan.Budget = c.admits, 30*time.Minute
+			fleet.before = func(number int) {
+				if number > len(free.Levels) {
+					fleet.admits = c.then
+				}
+			}
+			found, err := FindKnee(t.Context(), plan, fleet, &followedKnee{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := found.Proposal
+			if c.why == "" {
+				if p != nil {
+					t.Errorf("proposes %d: %s", p.InFlight, p.Why)
+				}
+				return
+			}
+			if p == nil || p.Reference == nil || !strings.Contains(p.Why, c.why) {
+				t.Fatalf("proposal %+v, denied %q", p, found.Denied)
+			}
+			if waiting := p.InFlight - c.then; float64(waiting) >= 0.05*float64(p.InFlight) {
+				t.Errorf("proposes %d, of which %d wait: %s", p.InFlight, waiting, p.Why)
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"aicr/internal/checks"
 	"aicr/internal/judge"
+	"aicr/internal/redact"
 	"aicr/internal/report/layout"
 	"aicr/internal/spec"
 )
@@ -138,13 +140,7 @@ func (j *kneeJob) document(f *checks.KneeFound, interrupted bool) *kneeDoc {
 	if f.More.Levels > 0 {
 		d.More = &f.More
 	}
-	d.again = "--url " + layout.Quoted(j.options.url)
-	switch {
-	case j.named != nil:
-		d.again = "--sim " + layout.Quoted(j.named.asked)
-	case f.GPUs > 0:
-		d.again += fmt.Sprintf(" --workers %d", f.GPUs)
-	}
+	d.again = j.again(f.GPUs)
 	switch {
 	case f.NotReady != "":
 		d.Reason = "it could not be loaded: " + f.NotReady
@@ -159,6 +155,9 @@ func (j *kneeJob) document(f *checks.KneeFound, interrupted bool) *kneeDoc {
 		}
 	case f.Proposal == nil:
 		d.Reason = "there is a knee, and no load below it to propose"
+		if !slices.ContainsFunc(f.Levels, func(l judge.KneeLevel) bool { return !l.Full(f.Levels) }) {
+			d.Reason += ": requests wait in the engines' queues at every level"
+		}
 	case f.Denied != "":
 		d.Reason = "no load below the knee was confirmed: " + f.Denied
 	case f.Proposal.Reference == nil:
@@ -170,6 +169,21 @@ func (j *kneeJob) document(f *checks.KneeFound, interrupted bool) *kneeDoc {
 		d.Known, d.Reason = true, f.Knee.Reason
 	}
 	return d
+}
+
+// again are the flags that name the target.
+func (j *kneeJob) again(gpus int) string {
+	if j.named != nil {
+		return "--sim " + layout.Quoted(j.named.asked)
+	}
+	flags := "--url " + layout.Quoted(j.options.url)
+	if gpus > 0 {
+		flags += fmt.Sprintf(" --workers %d", gpus)
+	}
+	for _, page := range j.options.pages.workers {
+		flags += " --worker-metrics " + layout.Quoted(redact.URL(page))
+	}
+	return flags
 }
 
 // kneeWas is where the knee was.

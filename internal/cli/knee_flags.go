@@ -40,6 +40,7 @@ func (o *kneeOptions) define(cmd *cobra.Command) {
 		f.IntVar(&t.point.workers, "workers", 0, "`N` engines, of a GPU each, behind the URL; 0: not known, and levels are of all of them")
 		t.defineAccess(f)
 	})
+	section(cmd, "Observation", t.defineObservation)
 	section(cmd, "Requests", func(f *pflag.FlagSet) {
 		f.IntVar(&t.point.input, "prompt-input-tokens-mean", usualTokens, "`TOKENS` of each prompt as the server counts them, chat template included")
 		alias(f, "prompt-input-tokens-mean", "isl", "synthetic-input-tokens-mean")
@@ -81,7 +82,7 @@ const (
 // touched, and makes the plan.
 func (o *kneeOptions) check(a *app) (*kneeJob, error) {
 	t := &o.target
-	t.point.perGPU, t.pages.gpu = usualPerGPU, "none" // validate's flags that there are none of here
+	t.point.perGPU = usualPerGPU // validate's flag that there is none of here
 	var wrong []error
 	bad := func(hint, format string, args ...any) { wrong = append(wrong, misuse(hint, format, args...)) }
 	also := func(err error) {

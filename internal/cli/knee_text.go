@@ -67,10 +67,26 @@ func writeKnee(b *bytes.Buffer, d *kneeDoc, paint layout.Palette) {
 	if text := moreText(d); text != "" {
 		entry("more", wrap(text, entryColumns)...)
 	}
+	if text := queueText(d); text != "" {
+		entry("queue", wrap(text, entryColumns)...)
+	}
 	writeProposal(entry, d)
 	for _, line := range kneeNext(d) {
 		entry("next", line) // on one line: commands are copied
 	}
+}
+
+// queueText is from which load requests always wait in the engines' queues, and that the
+// queues were not seen where nothing shows them.
+func queueText(d *kneeDoc) string {
+	full := judge.FullFrom(d.Levels)
+	switch {
+	case full != nil:
+		return fmt.Sprintf("at %s in flight requests always wait in the engines' queues, %s on average: the engines take no more at once", layout.Number(float64(full.InFlight)), layout.Number(*full.Waiting))
+	case len(d.Levels) > 0 && !slices.ContainsFunc(d.Levels, func(l judge.KneeLevel) bool { return l.Waiting != nil }):
+		return "the engines' queues were not seen: --worker-metrics URL for each worker shows whether requests wait there"
+	}
+	return ""
 }
 
 // kneeText says where the knee is, or within what it cannot be told.
@@ -153,9 +169,9 @@ func writeLevels(b *bytes.Buffer, d *kneeDoc, paint layout.Palette) {
 			top = max(top, *l.Throughput.Value)
 		}
 	}
-	rows := [][]string{{"in flight", "a GPU", "held", "tokens/s", "±", "", "ttft p50", "p99", "goodput", "elasticity", ""}}
+	rows := [][]string{{"in flight", "a GPU", "held", "tokens/s", "±", "", "ttft p50", "p99", "goodput", "elasticity", "waiting", ""}}
 	for _, l := range levels {
-		row := []string{layout.Number(float64(l.InFlight)), "–", "–", "–", "–", strings.Repeat(" ", kneeBar), layout.Millis(l.TTFT50), layout.Millis(l.TTFT99), "–", "–", ""}
+		row := []string{layout.Number(float64(l.InFlight)), "–", "–", "–", "–", strings.Repeat(" ", kneeBar), layout.Millis(l.TTFT50), layout.Millis(l.TTFT99), "–", "–", "–", ""}
 		if d.GPUs > 0 {
 			row[1] = layout.Number(math.Round(l.PerGPU))
 		}
@@ -174,13 +190,16 @@ func writeLevels(b *bytes.Buffer, d *kneeDoc, paint layout.Palette) {
 		if l.Elasticity != nil {
 			row[9] = fmt.Sprintf("%.2f", *l.Elasticity)
 		}
+		if l.Waiting != nil {
+			row[10] = layout.Number(*l.Waiting)
+		}
 		if l.NotUsed != "" {
-			row[10] = "does not count: " + l.NotUsed
+			row[11] = "does not count: " + l.NotUsed
 		}
 		rows = append(rows, row)
 	}
 	b.WriteByte('\n')
-	for i, line := range layout.Aligned(rows, []bool{true, true, true, true, true, false, true, true, true, true, false}) {
+	for i, line := range layout.Aligned(rows, []bool{true, true, true, true, true, false, true, true, true, true, true, false}) {
 		if i == 0 {
 			line = paint.Dim(line)
 		}

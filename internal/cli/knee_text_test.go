@@ -27,3 +27,30 @@ func TestAKneeThatCannotBeToldSaysWhatWouldTellIt(t *testing.T) {
 		t.Error(moreText(d))
 	}
 }
+
+// Whether requests wait in the engines' queues is said, and that it was not seen.
+func TestAKneeSaysWhatItSawOfTheQueues(t *testing.T) {
+	level := func(inFlight int, running, waiting, queued float64) judge.KneeLevel {
+		return judge.KneeLevel{InFlight: inFlight, Running: &running, Waiting: &waiting, Queued: &queued}
+	}
+	for want, levels := range map[string][]judge.KneeLevel{
+		"": {level(16, 15, 0.1, 0.1)},
+		"at 18 in flight requests always wait in the engines' queues, 2 on average: the engines take no more at once": {level(24, 16, 8, 1), level(18, 16, 2, 1), level(16, 14, 2, 0.5), level(12, 11, 1, 1)},
+		"the engines' queues were not seen: --worker-metrics URL for each worker shows whether requests wait there":   {{InFlight: 16}},
+	} {
+		if got := queueText(&kneeDoc{Levels: levels}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// The command that comes next looks at the same pages.
+func TestTheNextCommandNamesThePages(t *testing.T) {
+	o := &validateOptions{url: "http://h:1"}
+	o.pages.workers = []string{"http://u:secret@w:2/metrics", "workers.txt"}
+	j := &kneeJob{validateJob: &validateJob{options: o}}
+	got := j.again(2)
+	if !strings.HasPrefix(got, "--url http://h:1 --workers 2 --worker-metrics ") || !strings.HasSuffix(got, "--worker-metrics workers.txt") || strings.Contains(got, "secret") {
+		t.Error(got)
+	}
+}

@@ -73,6 +73,17 @@ func (o *validateOptions) defineAccess(f *pflag.FlagSet) {
 	alias(f, "request-timeout-seconds", "request-timeout")
 }
 
+// defineObservation offers what is observed beside the load, to every command that loads an
+// endpoint in order to judge it.
+func (o *validateOptions) defineObservation(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.pages.workers, "worker-metrics", nil, "`URL` of a worker's metrics page, or a file that lists them; may be given again")
+	f.StringArrayVar(&o.pages.frontends, "frontend-metrics", nil, "`URL` of a frontend's metrics page; the endpoint's own when not given; may be given again")
+	f.StringArrayVar(&o.pages.gpus, "gpu-metrics", nil, "`URL` of a DCGM exporter, or a file as above; may be given again")
+	f.StringArrayVar(&o.pages.nodes, "node-metrics", nil, "`URL` of a node exporter or of a kubelet's /stats/summary, a file as above, or local for this machine; may be given again")
+	f.Var(newChoice(&o.pages.gpu, "none", local), "gpu", "local asks this machine's nvidia-smi, where there is no DCGM exporter")
+	f.StringVar(&o.pages.tokenFile, "metrics-token-file", "", "`FILE` with the bearer token for the https pages of --node-metrics, which a kubelet wants")
+}
+
 func (o *validateOptions) define(cmd *cobra.Command) {
 	section(cmd, "Target", func(f *pflag.FlagSet) {
 		f.StringVarP(&o.url, "url", "u", "", "base `URL` of an OpenAI-compatible endpoint, with or without /v1")
@@ -86,14 +97,7 @@ func (o *validateOptions) define(cmd *cobra.Command) {
 		f.IntVar(&o.point.prefill, "prefill-workers", 0, "`N` of --workers that read prompts for the others; 0: each does both, or not known")
 		o.defineAccess(f)
 	})
-	section(cmd, "Observation", func(f *pflag.FlagSet) {
-		f.StringArrayVar(&o.pages.workers, "worker-metrics", nil, "`URL` of a worker's metrics page, or a file that lists them; may be given again")
-		f.StringArrayVar(&o.pages.frontends, "frontend-metrics", nil, "`URL` of a frontend's metrics page; the endpoint's own when not given; may be given again")
-		f.StringArrayVar(&o.pages.gpus, "gpu-metrics", nil, "`URL` of a DCGM exporter, or a file as above; may be given again")
-		f.StringArrayVar(&o.pages.nodes, "node-metrics", nil, "`URL` of a node exporter or of a kubelet's /stats/summary, a file as above, or local for this machine; may be given again")
-		f.Var(newChoice(&o.pages.gpu, "none", local), "gpu", "local asks this machine's nvidia-smi, where there is no DCGM exporter")
-		f.StringVar(&o.pages.tokenFile, "metrics-token-file", "", "`FILE` with the bearer token for the https pages of --node-metrics, which a kubelet wants")
-	})
+	section(cmd, "Observation", o.defineObservation)
 	section(cmd, "Operating point", func(f *pflag.FlagSet) {
 		f.IntVar(&o.point.perGPU, "concurrency-per-gpu", usualPerGPU, "`N` requests to hold in flight for each GPU")
 		o.point.ramp = seconds(usualRamp)

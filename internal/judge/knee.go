@@ -31,6 +31,13 @@ type KneeLevel struct {
 	// than they scatter.
 	Elasticity *float64 `json:"elasticity,omitempty"`
 
+	// Running is how many requests the engines had taken on average, Waiting how many waited
+	// in their queues, and Queued the share of the seconds in which any did, by the workers'
+	// pages; nil: no page tells.
+	Running *float64 `json:"running,omitempty"`
+	Waiting *float64 `json:"waiting,omitempty"`
+	Queued  *float64 `json:"queued,omitempty"`
+
 	// NotUsed says why the level has no part in the knee.
 	NotUsed string `json:"not_used,omitempty"`
 	Client  bool   `json:"client_limited,omitempty"` // because the client was the limit
@@ -72,7 +79,9 @@ func KneeLevelOf(r *spec.EpisodeRecord, t *spec.Thresholds) KneeLevel {
 		return l
 	}
 	l.LifetimeS, l.SteadyS = number(d.lifeS), d.batchedS
-	l.latencies(r, int64((d.loadedS-d.batchedS)*1e9), int64(d.loadedS*1e9), t)
+	from, to := int64((d.loadedS-d.batchedS)*1e9), int64(d.loadedS*1e9)
+	l.latencies(r, from, to, t)
+	l.queues(r.Series, from, to)
 	if l.Sent > 0 && float64(l.Failed) > t.ErrorShare*float64(l.Sent) {
 		l.NotUsed = cmp.Or(l.NotUsed, fmt.Sprintf("%d of %d requests failed", l.Failed, l.Sent))
 	}
@@ -142,4 +151,72 @@ func (l *KneeLevel) latencies(r *spec.EpisodeRecord, from, to int64, t *spec.Thr
 	slices.Sort(ttft)
 	l.TTFT50, l.TTFT99 = number(stats.WithFailures(ttft, l.Failed, 50)), number(stats.WithFailures(ttft, l.Failed, 99))
 	l.Goodput = number(float64(good) / float64(l.Sent))
+}
+
+// What of a load waits in the engines' queues where they take no more at once, in what share
+// of the time, and how near to the most that they ever took what they have taken is: a few
+// wait between two steps of an engine wherever requests come in.
+const (
+	waitingShare = 0.05
+	waitingTime  = 0.9
+	takenShare   = 0.9
+)
+
+// Full says whether the engines take no more at once at this level, by the other levels:
+// requests always wait, and the engines run about as many as at any level.
+func (l *KneeLevel) Full(levels []KneeLevel) bool {
+	if l.Waiting == nil || l.Running == nil || *l.Queued < waitingTime || *l.Waiting < waitingShare*float64(l.InFlight) {
+		return false
+	}
+	for i := range levels {
+		if r := levels[i].Running; r != nil && *l.Running < takenShare**r {
+			return false
+		}
+	}
+	return true
+}
+
+// FullFrom is the lowest level at which the engines take no more at once; nil: none is known.
+func FullFrom(levels []KneeLevel) (lowest *KneeLevel) {
+	for i := range levels {
+		if l := &levels[i]; l.Full(levels) && (lowest == nil || l.InFlight < lowest.InFlight) {
+			lowest = l
+		}
+	}
+	return lowest
+}
+
+// highestBelow is the greatest load that counts below one; 0: there is none.
+func highestBelow(levels []KneeLevel, inFlight int) (n int) {
+	for i := range levels {
+		if l := &levels[i]; l.NotUsed == "" && l.InFlight < inFlight {
+			n = max(n, l.InFlight)
+		}
+	}
+	return n
+}
+
+// queues counts what the engines had taken and what waited within the window, by the
+// workers' pages.
+func (l *KneeLevel) queues(series []spec.Sample, from, to int64) {
+	running, waiting := map[int64]float64{}, map[int64]float64{} // of all workers, by the second
+	for i := range series {
+		if s := &series[i]; s.Source == spec.SourceWorker && s.T >= from && s.T < to && s.Worker != nil && s.Worker.Waiting != nil && s.Worker.Running != nil {
+			running[s.T/second] += *s.Worker.Running
+			waiting[s.T/second] += *s.Worker.Waiting
+		}
+	}
+	n := float64(len(waiting))
+	if n == 0 {
+		return
+	}
+	taken, waited, queued := 0.0, 0.0, 0.0
+	for k, v := range waiting { // whole numbers: their order does not matter
+		taken += running[k]
+		waited += v
+		if v >= 1 {
+			queued++
+		}
+	}
+	l.Running, l.Waiting, l.Queued = number(taken/n), number(waited/n), number(queued/n)
 }

@@ -20,6 +20,9 @@ type KneeProposal struct {
 	// takes one; nil: there is no half of one request.
 	Doubling *Doubling `json:"doubling,omitempty"`
 
+	// Waiting is how many requests waited in the engines' queues there, where some always did.
+	Waiting *float64 `json:"waiting,omitempty"`
+
 	// What was measured there; nil when it could not be.
 	Reference    *spec.ReferenceFigure `json:"reference,omitempty"`
 	Low          float64               `json:"low,omitempty"` // of the reference: t interval of ln(throughput), 95 %
@@ -60,6 +63,9 @@ func ProposeBelow(k *Knee, levels []KneeLevel, gpus int, t *spec.Thresholds) *Kn
 	} else if *k.Low < most {
 		most, why = *k.Low, "it is the lower end of the knee's interval"
 	}
+	if full := FullFrom(levels); full != nil && float64(full.InFlight) <= most {
+		most, why = float64(highestBelow(levels, full.InFlight)), fmt.Sprintf("at %d in flight requests always wait in the engines' queues: the engines take no more at once", full.InFlight)
+	}
 	per := roundDown(int(most) / gpus)
 	if per < 1 {
 		return nil
@@ -74,8 +80,20 @@ func (p *KneeProposal) Lower(gpus int) *KneeProposal {
 	if per < 1 || per >= p.PerGPU {
 		return nil
 	}
-	return &KneeProposal{PerGPU: per, InFlight: per * gpus, Elasticity: p.Elasticity,
-		Why: fmt.Sprintf("at %d a GPU the doubling was measured to bring 2^%.2f only", p.PerGPU, p.Doubling.Elasticity)}
+	why := fmt.Sprintf("at %d a GPU requests always waited in the engines' queues", p.PerGPU)
+	if p.Waiting == nil {
+		why = fmt.Sprintf("at %d a GPU the doubling was measured to bring 2^%.2f only", p.PerGPU, p.Doubling.Elasticity)
+	}
+	return &KneeProposal{PerGPU: per, InFlight: per * gpus, Elasticity: p.Elasticity, Why: why}
+}
+
+// Denial is why a point that was measured is not proposed.
+func (p *KneeProposal) Denial(least float64) string {
+	if p.Waiting != nil {
+		return fmt.Sprintf("at %d in flight %.1f requests waited in the engines' queues on average, and some always did", p.InFlight, *p.Waiting)
+	}
+	d := p.Doubling
+	return fmt.Sprintf("from %d to %d in flight throughput was measured to rise by 2^%.2f only, and it must be 2^%.2f", d.From, d.To, d.Elasticity, least)
 }
 
 // roundDown gives a number that people like.
