@@ -87,7 +87,7 @@ func TestEveryCommandIsPresentable(t *testing.T) {
 				}
 			}
 			cmd.Flags().VisitAll(func(f *pflag.Flag) {
-				if f.Hidden || f.Name == "help" {
+				if f.Hidden || len(f.Annotations[noteNoEnv]) > 0 {
 					return
 				}
 				if !strings.Contains(help.String(), "["+envName(f.Name)+"]") {
