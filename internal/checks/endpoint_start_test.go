@@ -157,6 +157,8 @@ func TestAnEndpointThatNeverServesIsToldOf(t *testing.T) {
 		{name: "nobody there", handler: fleet(""), reason: "connect",
 			change: func(o *EndpointOptions) { o.Target.Dial = refused }, text: []string{"connection refused"}},
 		{name: "starting for ever", handler: says(503, "application/json", `{"message":"loading"}`), reason: "http-status", text: []string{"HTTP 503", "loading"}},
+		{name: "its list of models fails, and none was named", handler: says(500, "application/json", `{"detail":"the list is away"}`), reason: "http-status",
+			change: func(o *EndpointOptions) { o.Model = "" }, text: []string{"asking for the models: HTTP 500: the list is away", "--model NAME"}},
 		{name: "a web page", handler: says(200, "text/html", "<html>hello</html>"), reason: "bad-stream", text: []string{"HTML"}, atOnce: true},
 		{name: "a key is wanted", handler: says(401, "application/json", `{"message":"who are you"}`), reason: "http-status", text: []string{"HTTP 401", "who are you"}, atOnce: true},
 	} {
