@@ -70,6 +70,13 @@ func writeKnee(b *bytes.Buffer, d *kneeDoc, paint layout.Palette) {
 	if text := queueText(d); text != "" {
 		entry("queue", wrap(text, entryColumns)...)
 	}
+	resent := 0
+	for _, l := range slices.Concat(d.Levels, d.Looks, d.Reference) {
+		resent += l.Resent
+	}
+	if resent > 0 {
+		entry("note", wrap(judge.ResentNote(resent), entryColumns)...)
+	}
 	writeProposal(entry, d)
 	for _, line := range kneeNext(d) {
 		entry("next", line) // on one line: commands are copied

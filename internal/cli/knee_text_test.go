@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
 	"aicr/internal/checks"
 	"aicr/internal/judge"
+	"aicr/internal/report/layout"
 )
 
 // Where the levels scatter the answer is an interval, and what more budget would buy.
@@ -52,5 +54,16 @@ func TestTheNextCommandNamesThePages(t *testing.T) {
 	got := j.again(2)
 	if !strings.HasPrefix(got, "--url http://h:1 --workers 2 --worker-metrics ") || !strings.HasSuffix(got, "--worker-metrics workers.txt") || strings.Contains(got, "secret") {
 		t.Error(got)
+	}
+}
+
+// What was sent twice while looking for the knee is told, of every part of the search.
+func TestAKneeTellsWhatWasSentAgain(t *testing.T) {
+	for resent, want := range map[int]string{0: "", 2: "note      4 requests were sent again: the server closed kept connections"} {
+		var b bytes.Buffer
+		writeKnee(&b, &kneeDoc{Levels: []judge.KneeLevel{{Resent: resent}}, Reference: []judge.KneeLevel{{Resent: resent}}}, layout.Palette{})
+		if got := b.String(); strings.Contains(got, "sent again") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%d: %s", resent, got)
+		}
 	}
 }

@@ -24,7 +24,8 @@ type KneeLevel struct {
 	Goodput    *float64    `json:"goodput,omitempty"` // of all that were sent, the share that was served well
 	LifetimeS  *float64    `json:"lifetime_s,omitempty"`
 	Sent       int         `json:"sent"`
-	Failed     int         `json:"failed"` // or not answered
+	Failed     int         `json:"failed"`           // or not answered
+	Resent     int         `json:"resent,omitempty"` // the server closed their kept connections
 
 	// Elasticity is d ln(throughput) / d ln(in flight) on the way to this level,
 	// from the next lower one that is at most 0.6 of it: nearer ones differ by less
@@ -135,6 +136,9 @@ func (l *KneeLevel) latencies(r *spec.EpisodeRecord, from, to int64, t *spec.Thr
 			continue
 		}
 		l.Sent++
+		if q.Resent {
+			l.Resent++
+		}
 		if !q.Served() {
 			l.Failed++
 			continue

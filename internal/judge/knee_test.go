@@ -110,7 +110,13 @@ func TestALevelThatSaysNothingDoesNotCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := waves(40, 2, 12)
 			test.change(r)
+			for i := range r.Requests {
+				r.Requests[i].Resent = true
+			}
 			l := KneeLevelOf(r, kneeThresholds())
+			if l.Resent != l.Sent {
+				t.Errorf("%d of %d sent again", l.Resent, l.Sent)
+			}
 			if l.Failed > 0 && l.TTFT99 != nil {
 				t.Errorf("%d of %d failed, and the p99 is %v: who is not answered waits for ever", l.Failed, l.Sent, *l.TTFT99)
 			}
