@@ -300,10 +300,12 @@ func (f *finder) second(l *lane, k int, had bool) verdictOfSecond {
 			return fine // a part of a second is no sign
 		}
 		return silent
+	case !had && f.madeBefore(l) && f.hides(l, k):
+		return silent // a gauge that reads 0 is no proof that there is nothing
 	case l.streams[k] == 0:
 		return fine // the client has nothing open with it
-	case had && !f.ownedByOthers(l, k), f.madeBefore(l) && f.hides(l, k):
-		return silent // a gauge that reads 0 is no proof that there is nothing
+	case had && !f.ownedByOthers(l, k):
+		return silent
 	}
 	return fine
 }

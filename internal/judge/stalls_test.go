@@ -174,6 +174,9 @@ func TestAGaugeThatReadsZeroClearsNobody(t *testing.T) {
 		"it began with the episode, and only what the client awaits tells": {bout: with(wedge, func(b *bout) {
 			b.nameless, b.pace, b.page = true, only(3, 0, 12, 0), gaugeReads(3, 0, 12, 0)
 		}), want: []string{"3 2-12 by telemetry"}},
+		"it began with the episode, and names come with the first token": {bout: with(wedge, func(b *bout) {
+			b.pace, b.page = only(3, 0, 12, 0), gaugeReads(3, 0, 12, 0)
+		}), want: []string{"3 2-12 by telemetry"}},
 		"one that never made a token may not have been there": {bout: with(wedge, func(b *bout) {
 			b.nameless, b.pace = true, only(3, 0, 99, 0)
 			b.page = func(s, w int, p *spec.Sample) {

@@ -91,6 +91,9 @@ func families() string {
 	return wordy(all, "and")
 }
 
+// only is one label as value has them.
+func only(label, is string) map[string]string { return map[string]string{label: is} }
+
 // among takes the sum of the series whose label has one of these values, and of those
 // without that label.
 func among(label string, values ...string) func([]series) *float64 {

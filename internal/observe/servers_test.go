@@ -205,7 +205,7 @@ func TestEnginesOfAPage(t *testing.T) {
 		},
 		{
 			"SGLang counts the tokens of its ranks together",
-			"sglang:num_running_reqs{dp_rank=\"0\"} 1\nsglang:num_running_reqs{dp_rank=\"1\"} 2\nsglang:generation_tokens_total 5\n",
+			"sglang:num_running_reqs{dp_rank=\"0\"} 1\nsglang:num_running_reqs{dp_rank=\"1\"} 2\nsglang:generation_tokens_total 5\nsglang:time_to_first_token_seconds_count 3\n",
 			map[string]spec.WorkerSample{"/0": {Running: f(1)}, "/1": {Running: f(2)}},
 			nil,
 		},
@@ -229,6 +229,16 @@ vllm:request_success_total{engine="0",finished_reason="error"} 1
 vllm:admission_rejections_total{reason="max_num_queued_reqs"} 6
 `,
 			map[string]spec.WorkerSample{"": {Running: f(0), Waiting: f(3), Deferred: f(2), Asleep: f(1), Rejected: f(6), Ended: f(15), Failed: f(5), Aborted: f(4)}},
+			nil,
+		},
+		{
+			"what an engine aborted is no part of what its runtime failed",
+			`vllm:num_requests_running{engine="0"} 1
+vllm:request_success_total{engine="0",finished_reason="abort"} 4
+dynamo_component_requests_total{dynamo_endpoint="generate"} 9
+dynamo_component_errors_total{dynamo_endpoint="generate"} 2
+`,
+			map[string]spec.WorkerSample{"": {Running: f(1), Ended: f(9), Failed: f(2)}},
 			nil,
 		},
 		{

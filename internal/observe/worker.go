@@ -196,6 +196,9 @@ func indexed(p page) *workerIndex {
 		x.find(p, s, fieldFirsts, s.firsts)
 		x.find(p, s, fieldGaps, s.gaps)
 	}
+	if f, a := x.found[fieldFailed], x.found[fieldAborted]; f != nil && a != nil && f.server != a.server {
+		delete(x.found, fieldAborted) // they are not of the same count
+	}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		for _, s := range p[name] {
 			x.pod = cmp.Or(x.pod, s.firstLabel("pod", "kubernetes_pod_name"))
