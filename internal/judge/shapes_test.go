@@ -13,8 +13,8 @@ import (
 )
 
 // playedShape is the verdict on a simulated fleet, held against the same fleet with nothing
-// wrong. Some of its workers may be without a page.
-func playedShape(t *testing.T, s *spec.Scenario, seed uint64, stability string, without ...string) *spec.Verdict {
+// wrong. What was recorded may be changed.
+func playedShape(t *testing.T, s *spec.Scenario, seed uint64, stability string, change ...func(*sim.Recording)) *spec.Verdict {
 	t.Helper()
 	play := func(s *spec.Scenario, number int) *sim.Recording {
 		r, err := sim.Play(t.Context(), s, seed, number, sim.Load{})
@@ -27,7 +27,9 @@ func playedShape(t *testing.T, s *spec.Scenario, seed uint64, stability string, 
 	plan := &spec.Plan{Profile: spec.ProfileQuick, Thresholds: limits, Stability: stability, Seed: seed}
 	record := func(r *sim.Recording, number int) *spec.EpisodeRecord {
 		plan.Point = r.Point
-		r.Series = slices.DeleteFunc(r.Series, func(s spec.Sample) bool { return s.Source == spec.SourceWorker && slices.Contains(without, s.Name) })
+		for _, f := range change {
+			f(r)
+		}
 		return &spec.EpisodeRecord{Episode: *judge.Summarize(&judge.Record{Number: number, Start: firstRun.Format(time.RFC3339Nano), Point: r.Point,
 			Requests: r.Requests, Series: r.Series, Lags: r.Lags, LagBy: "the model"}), Requests: r.Requests, Series: r.Series}
 	}
@@ -38,7 +40,7 @@ func playedShape(t *testing.T, s *spec.Scenario, seed uint64, stability string, 
 		}
 	}
 	events, _ := sim.Start(s, seed)
-	if len(without) > 0 { // a start that nobody looked at
+	if len(change) > 0 { // a start that nobody looked at
 		events = nil
 	}
 	var all []*spec.EpisodeRecord
@@ -145,7 +147,9 @@ func TestAbsentWorkersAreCountedByRole(t *testing.T) {
 					s.Faults = []spec.Fault{{Kind: spec.WorkerMissing, Workers: &spec.Workers{List: []int{5}}}}
 				}
 			}
-			v := playedShape(t, s, 1, spec.StabilityReport, c.without...)
+			v := playedShape(t, s, 1, spec.StabilityReport, func(r *sim.Recording) {
+				r.Series = slices.DeleteFunc(r.Series, func(s spec.Sample) bool { return s.Source == spec.SourceWorker && slices.Contains(c.without, s.Name) })
+			})
 			var evidence []string
 			for _, f := range v.Findings {
 				if f.ID == "worker/absent" {
@@ -162,4 +166,58 @@ func TestAbsentWorkersAreCountedByRole(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The ranks of a data-parallel worker are workers, each with its own figures. Their page has
+// the GPUs of all of them, and answers may name the worker alone.
+func TestARankIsAWorkerOfItsOwn(t *testing.T) {
+	rank := map[string]string{"0": "a/0", "1": "a/1", "2": "b/0", "3": "b/1"}
+	for name, c := range map[string]struct {
+		alone  bool // answers name the worker and not the rank
+		faults []spec.Fault
+		want   []string
+	}{
+		"healthy":                                 {},
+		"healthy, answers name workers":           {alone: true},
+		"a rank is stopped":                       {faults: stoppedRank(), want: []string{"worker/stall b/0 of 0"}},
+		"a rank is stopped, answers name workers": {true, stoppedRank(), []string{"worker/stall b/0 of 0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := spec.NewScenario("shape", "h100-eks")
+			s.Fleet.Workers, s.Load.ConcurrencyPerGPU, s.Load.Episode, s.Faults = 4, 64, spec.Duration(40*time.Second), c.faults
+			stability := spec.StabilityGate
+			if c.want == nil {
+				stability = spec.StabilityReport
+			}
+			v := playedShape(t, s, 1, stability, func(r *sim.Recording) {
+				pods := map[string]string{}
+				for i := range r.Series {
+					if s := &r.Series[i]; s.Worker != nil {
+						pods[s.Worker.GPU], s.Name = rank[s.Name][:1], rank[s.Name]
+						s.Worker.GPU, s.Worker.Pod = "", s.Name[:1]
+					}
+				}
+				for i := range r.Series {
+					if s := &r.Series[i]; s.GPU != nil {
+						s.GPU.Pod = pods[s.Name]
+					}
+				}
+				for i := range r.Requests {
+					if q := &r.Requests[i]; q.Worker != "" {
+						if q.Worker = rank[q.Worker]; c.alone {
+							q.Worker = q.Worker[:1]
+						}
+					}
+				}
+			})
+			if got := namedBy(v); (c.want == nil) != (v.Verdict == spec.Pass) || !slices.Equal(got, c.want) {
+				t.Errorf("%s %q, want %q: %s", v.Verdict, got, c.want, v.Reason)
+			}
+		})
+	}
+}
+
+func stoppedRank() []spec.Fault {
+	return []spec.Fault{{Kind: spec.WorkerWedge, Workers: &spec.Workers{List: []int{2}}, Running: "real", At: new(spec.Duration(15 * time.Second)), Lasts: new(spec.Duration(time.Hour))}}
 }
