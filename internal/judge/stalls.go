@@ -319,6 +319,9 @@ func (f *finder) madeBefore(l *lane) bool { return l.madeBefore || f.past.worker
 func (f *finder) hides(l *lane, k int) bool {
 	left := f.t.inFlight[k]
 	for _, o := range f.t.workers {
+		if math.IsNaN(o.most[k]) {
+			return false // it does not tell what it has, and may have it
+		}
 		if o == l {
 			continue
 		}

@@ -225,7 +225,14 @@ func TestWhoHasNothingToDoIsNotStalled(t *testing.T) {
 		"the same without names":                    {bout: bout{nameless: true, route: seldom}},
 		"its page is refused and nothing is open":   {bout: bout{route: awayFrom(3, 10), page: darkened(3, 12, 99, spec.GapRefused)}},
 		"it never had anything":                     {bout: bout{route: awayFrom(3, 0)}},
-		"nor by pages alone":                        {bout: bout{nameless: true, route: awayFrom(3, 0)}},
+		"nor where its peers' pages are silent, and answers take their time": {bout: bout{route: awayFrom(3, 0),
+			wait: func(int) float64 { return 3 },
+			page: func(s, w int, p *spec.Sample) {
+				if w != 3 {
+					p.Gap = "status 500"
+				}
+			}}},
+		"nor by pages alone": {bout: bout{nameless: true, route: awayFrom(3, 0)}},
 	})
 }
 
