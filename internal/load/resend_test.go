@@ -48,11 +48,11 @@ func TestServersMayCloseKeptConnections(t *testing.T) {
 				p := planTo(t, target, load.Schedule{Users: users, Count: count}, 2)
 				p.Wire = way.wire
 				res := mustRun(t, p)
-				if got, n := countClasses(res.Log), seen(truth.Filter{}).Requests; got[load.OK] != count || n != count {
-					t.Errorf("%v %v; the server saw %d requests", got, res.Log.Details, n)
-				}
-				again := 0
+				again, late := 0, 0
 				for r := range res.Log.All() {
+					if r.Class == load.Reset && r.End-r.Sent >= int64(time.Second) {
+						late++ // a busy machine let it wait until it is no longer sent again
+					}
 					if !r.Has(load.Resent) {
 						continue
 					}
@@ -62,6 +62,9 @@ func TestServersMayCloseKeptConnections(t *testing.T) {
 				}
 				if again >= count {
 					t.Errorf("%d requests were sent again", again)
+				}
+				if got, n := countClasses(res.Log), seen(truth.Filter{}).Requests; got[load.OK] != count-late || n != got[load.OK] {
+					t.Errorf("%v %v, %d of them late; the server saw %d requests", got, res.Log.Details, late, n)
 				}
 			})
 		}
