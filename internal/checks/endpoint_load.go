@@ -10,6 +10,7 @@ import (
 
 	"aicr/internal/judge"
 	"aicr/internal/load"
+	"aicr/internal/load/http1"
 	"aicr/internal/load/workload"
 	"aicr/internal/observe"
 	"aicr/internal/spec"
@@ -197,6 +198,7 @@ func (e *Endpoint) requests(res *load.Result, zero int64) ([]spec.Request, spec.
 	for i, text := range res.Log.Details {
 		details[i] = e.clean(text)
 	}
+	behind := e.backends(res)
 	for r := range res.Log.All() {
 		if r.Phase == load.Warmup {
 			waved.Sent++
@@ -207,10 +209,39 @@ func (e *Endpoint) requests(res *load.Result, zero int64) ([]spec.Request, spec.
 		q := r.Request(zero, details[r.Detail])
 		if r.Has(load.HasWorker) {
 			q.Worker = e.names.ofID(r.Worker)
+		} else if r.Has(load.HasBackend) {
+			q.Worker = behind[r.Worker]
 		}
 		all = append(all, q)
 	}
 	return all, waved
+}
+
+// backends are the workers by what a proxy's headers call them, which is where their pages are
+// or the name that these were given. There are none unless each worker has a page and every
+// answer that was served names one of them: a proxy may name another proxy, or some of its
+// servers otherwise.
+func (e *Endpoint) backends(res *load.Result) map[uint64]string {
+	known := map[uint64]string{}
+	if e.workerPages() < e.o.Workers {
+		return nil
+	}
+	for _, s := range e.o.Sources {
+		if s.Kind != spec.SourceWorker || s.Reader == nil || e.engines[s.Address] > 1 {
+			continue
+		}
+		name := e.names.ofPage(s.Labels.Name, s.Instance)
+		known[http1.BackendID([]byte(s.Instance))] = name
+		if s.Labels.Name != "" {
+			known[http1.BackendID([]byte(s.Labels.Name))] = name
+		}
+	}
+	for r := range res.Log.All() {
+		if r.OK() && (!r.Has(load.HasBackend) || known[r.Worker] == "") {
+			return nil
+		}
+	}
+	return known
 }
 
 // series names the samples as answers name the workers and moves them to the

@@ -175,6 +175,72 @@ func TestAFrozenEngineBehindAProxyIsNamed(t *testing.T) {
 	}
 }
 
+// A proxy's header that says where an answer is from attributes it to the worker whose page is
+// there; where it does not say so of each answer, or of no page, nothing is attributed.
+func TestAProxysHeaderNamesTheWorker(t *testing.T) {
+	for name, c := range map[string]struct {
+		header  string
+		value   func(address string, n int) string
+		pages   int
+		verdict spec.State
+		named   bool
+	}{
+		"nginx":                    {"X-Upstream-Addr", func(a string, _ int) string { return a }, 2, spec.Pass, true},
+		"LiteLLM":                  {"x-litellm-model-api-base", func(a string, _ int) string { return "http://" + a + "/v1" }, 2, spec.Pass, true},
+		"another network's names":  {"X-Upstream-Addr", func(a string, _ int) string { return "vllm-" + a }, 2, spec.Pass, false},
+		"not of each answer":       {"X-Upstream-Addr", func(a string, n int) string { return strings.Repeat(a, n%5&1) }, 2, spec.Pass, false},
+		"a page of one of them":    {"X-Upstream-Addr", func(a string, _ int) string { return a }, 1, spec.Inconclusive, false},
+		"a header of another kind": {"X-Envoy-Upstream-Service-Time", func(a string, _ int) string { return a }, 2, spec.Pass, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, network Network) {
+				var servers []*vllm
+				var at, flags []string
+				for i := range 2 {
+					servers = append(servers, newVLLM(t, 1794843000+i, 1))
+					at = append(at, strings.TrimPrefix(network.serve(t, servers[i]), "http://"))
+					if i < c.pages {
+						flags = append(flags, "--worker-metrics", at[i])
+					}
+				}
+				var n atomic.Int64
+				url := network.serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/metrics" {
+						http.NotFound(w, r)
+						return
+					}
+					turn := int(n.Add(1))
+					w.Header().Set(c.header, c.value(at[turn%2], turn))
+					servers[turn%2].ServeHTTP(w, r)
+				}))
+				dir := filepath.Join(t.TempDir(), "run")
+				run := startProgram(t, network, shortRun(url, dir, append(flags, "--workers", "2", "--recipe", floorRecipe(t))...)...)
+				<-run.code
+				var v spec.Verdict
+				readJSON(t, filepath.Join(dir, verdictFile), &v)
+				if v.Verdict != c.verdict {
+					t.Errorf("%s: %s; %s\n%s", v.Verdict, v.Reason, v.Ledgers[0].Reason, &run.stderr)
+				}
+				record, err := spec.ReadRun(os.DirFS(dir))
+				if err != nil {
+					t.Fatal(err)
+				}
+				e, err := record.Episode(1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				by := map[string]int{}
+				for i := range e.Requests {
+					by[e.Requests[i].Worker]++
+				}
+				if want := len(e.Requests) / 2; c.named && (by[at[0]] < want-4 || by[at[1]] < want-4) || !c.named && by[""] != len(e.Requests) {
+					t.Errorf("attributed: %v", by)
+				}
+			})
+		})
+	}
+}
+
 // Nor is it one in a watch, or one that restarts all the time.
 func TestAProxysPageIsNotWatchedAsAWorker(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,5 +92,23 @@ func TestDeclaredChecksThatHinderAPassAreNamed(t *testing.T) {
 	p := planOf(decided("a", spec.NotRun, spec.NotAsked, "--phase"), decided("b", spec.NotRun, spec.NotBuilt, spec.TargetCluster), decided("c", spec.Fail, spec.AbsentWanted, "a GPU"))
 	if got := CannotPass(p, Known{})[0].Text(); got != "the recipe declares checks that this run cannot pass: b NOT RUN, c FAIL" {
 		t.Error(got)
+	}
+}
+
+// Of a server that tells nothing of itself, the report says what the client's record cannot see.
+func TestWhatTheClientAloneCannotSeeIsNoted(t *testing.T) {
+	for name, c := range map[string]struct {
+		bout bout
+		want bool
+	}{
+		"a client alone":    {bout{workers: 1, blind: true, nameless: true}, true},
+		"beside pages":      {bout{nameless: true}, false},
+		"beside named ones": {bout{blind: true}, false},
+		"beside both":       {bout{}, false},
+	} {
+		v := Judge(handPlan(func(p *spec.Plan) { p.Point.Workers = max(1, c.bout.workers) }), nil, c.bout.record())
+		if got := slices.ContainsFunc(v.Notes, func(n string) bool { return strings.HasPrefix(n, "judged by the client's record alone") }); got != c.want {
+			t.Errorf("%s: %q", name, v.Notes)
+		}
 	}
 }

@@ -713,6 +713,10 @@ func (ev *Evidence) notes() []string {
 	if ev.half != nil && len(ev.episodes) > 0 && math.IsNaN(ev.doubling.Elasticity) {
 		all = append(all, "whether the load is past the knee was not measured: "+ev.notDoubledBecause())
 	}
+	if len(ev.episodes) > 0 && !slices.ContainsFunc(ev.episodes, func(d *digest) bool { return d.told || d.named }) {
+		all = append(all, "judged by the client's record alone: no server told its state, so that queues, caches, "+
+			"idle or restarted workers and their GPUs were not seen")
+	}
 	unsteady := 0
 	for _, d := range ev.episodes {
 		if !d.steady && len(d.stalls) == 0 {

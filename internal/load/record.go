@@ -33,7 +33,7 @@ type Record struct {
 	MaxGap   int64 // longest wait between two content events
 	MaxGapAt int64 // the stamp at which that wait ended
 
-	Worker uint64 // who served it, when Has(HasWorker)
+	Worker uint64 // who served it, when Has(HasWorker), or BackendID of it, when Has(HasBackend)
 
 	PromptTokens     int32 // as the server's usage tells them; see HasUsage
 	CompletionTokens int32
@@ -113,14 +113,15 @@ type Flags uint16
 
 // The facts that a Record keeps a bit for.
 const (
-	HasUsage  Flags = 1 << iota // the server counted the tokens of the whole answer
-	HasCached                   // usage told cached prompt tokens
-	HasWorker                   // the server named the worker
-	Reused                      // the connection had carried a request before: the first one, of a request sent again
-	Done                        // [DONE] was seen
-	Cancelled                   // ended by us: interrupt, or the grace period ran out
-	Exhausted                   // not sent for want of ports or file descriptors: the client's fault
-	Resent                      // sent once more on a new connection; Sent is of the first time (resend.go)
+	HasUsage   Flags = 1 << iota // the server counted the tokens of the whole answer
+	HasCached                    // usage told cached prompt tokens
+	HasWorker                    // the server named the worker
+	Reused                       // the connection had carried a request before: the first one, of a request sent again
+	Done                         // [DONE] was seen
+	Cancelled                    // ended by us: interrupt, or the grace period ran out
+	Exhausted                    // not sent for want of ports or file descriptors: the client's fault
+	Resent                       // sent once more on a new connection; Sent is of the first time (resend.go)
+	HasBackend                   // a proxy's header named the server that answered
 )
 
 // Class says how a request ended. Failures are data: each has one class.

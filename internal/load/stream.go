@@ -142,6 +142,10 @@ func (s *stream) Head(h http1.Head) error {
 	s.rec.Status = uint16(h.Status)
 	s.isSSE = h.EventStream && h.Status == 200
 	s.isHTML = h.HTML
+	if h.Backend != 0 {
+		s.rec.Flags |= HasBackend
+		s.rec.Worker = h.Backend
+	}
 	return nil
 }
 
@@ -214,7 +218,7 @@ func (s *stream) Event(name, data []byte) {
 		}
 	}
 	if c.HasWorker {
-		r.Flags |= HasWorker
+		r.Flags = r.Flags&^HasBackend | HasWorker
 		r.Worker = c.Worker
 	}
 }

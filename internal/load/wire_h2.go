@@ -202,7 +202,13 @@ func (l *http2Line) exchange(ctx context.Context, body []byte, str *stream) erro
 	if rec.FirstByte == 0 {
 		rec.FirstByte = now()
 	}
-	if err := str.Head(http1.Head{Status: res.StatusCode}.WithType(res.Header.Get("Content-Type"))); err != nil {
+	head, rank := http1.Head{Status: res.StatusCode}.WithType(res.Header.Get("Content-Type")), 0
+	for name, values := range res.Header {
+		if r := http1.BackendRank([]byte(name)); r > rank {
+			head.Backend, rank = http1.BackendID([]byte(values[0])), r
+		}
+	}
+	if err := str.Head(head); err != nil {
 		return err
 	}
 	for {

@@ -18,9 +18,10 @@ import (
 // Head is what an answer's status line and headers say that matters here.
 type Head struct {
 	Status      int
-	EventStream bool // the content type is text/event-stream
-	HTML        bool // the content type is text/html or XHTML
-	Close       bool // the server will close the connection
+	EventStream bool   // the content type is text/event-stream
+	HTML        bool   // the content type is text/html or XHTML
+	Close       bool   // the server will close the connection
+	Backend     uint64 // the BackendID of who has answered, by a proxy's header; 0: it does not say
 }
 
 // WithType is the head with what the given content type says.
@@ -292,7 +293,7 @@ func (d *Decoder) parseHead(b []byte, to Sink) error {
 	}
 	old := line[7] == '0' // HTTP/1.0: no chunks, and closed by default
 	h := Head{Status: int(status), Close: old}
-	sized, chunked := false, false
+	sized, chunked, rank := false, false, 0
 	for len(b) > 0 {
 		line, b = cutLine(b)
 		colon := bytes.IndexByte(line, ':')
@@ -326,6 +327,10 @@ func (d *Decoder) parseHead(b []byte, to Sink) error {
 					return &SyntaxError{fmt.Sprintf("transfer coding %q", beginning(value, 40))}
 				}
 				chunked = true
+			}
+		default:
+			if r := BackendRank(name); r > rank {
+				h.Backend, rank = BackendID(value), r
 			}
 		}
 	}

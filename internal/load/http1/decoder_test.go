@@ -88,6 +88,30 @@ func TestContentTypeIsTold(t *testing.T) {
 	}
 }
 
+// Who has answered is told by the most exact of the headers, and one address is one server
+// however it is written.
+func TestTheServerBehindAProxyIsTold(t *testing.T) {
+	a := BackendID([]byte("127.0.0.1:18001"))
+	for headers, want := range map[string]uint64{
+		"":                                     0,
+		"X-Upstream-Addr: 127.0.0.1:18001\r\n": a,
+		"x-upstream-host: 127.0.0.1:18001\r\n": a,
+		"X-Upstream-Addr: 127.0.0.1:18002, 127.0.0.1:18001\r\n":                                         a, // nginx: the last one tried
+		"x-litellm-model-api-base: http://127.0.0.1:18001/v1\r\nx-litellm-model-id: engine-a\r\n":       a,
+		"x-litellm-model-id: engine-a\r\n":                                                              BackendID([]byte("engine-a")),
+		"x-envoy-upstream-service-time: 3\r\nx-litellm-model-name: hosted_vllm/tiny\r\nServer: a:1\r\n": 0,
+		"X-Upstream-Addr:\r\n": 0,
+	} {
+		got, _, _, err := decode("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + headers + "\r\n")
+		if err != nil || got.head.Backend != want {
+			t.Errorf("%q: %d, want %d, %v", headers, got.head.Backend, want, err)
+		}
+	}
+	if a == BackendID([]byte("127.0.0.1:18002")) || a != BackendID([]byte(" HTTP://127.0.0.1:18001 ")) {
+		t.Error("an address is not one server")
+	}
+}
+
 func TestEndsThatAreNone(t *testing.T) {
 	for _, tc := range []struct {
 		rule, wire string
