@@ -50,7 +50,7 @@ func (f *virtualFleet) Now() time.Duration { return f.clock }
 // loaded is the scenario under another load.
 func loaded(s *spec.Scenario, p spec.OperatingPoint) *spec.Scenario {
 	at := *s
-	at.Load.ConcurrencyPerGPU = p.Concurrency / s.Fleet.GPUs()
+	at.Load.ConcurrencyPerGPU = max(1, p.Concurrency/s.Fleet.GPUs())
 	at.Load.Ramp = inSeconds(p.RampS)
 	if p.DurationS > 0 {
 		at.Load.Episode = inSeconds(p.DurationS)

@@ -480,8 +480,8 @@ func (ev *Evidence) integrity() spec.Ledger {
 	default:
 		parts = append(parts, fmt.Sprintf("%s served, how many there should be is not known", counted(float64(serving), "worker")))
 	}
-	if n := len(d.gpus); n > 0 && n < ev.plan.Point.Workers {
-		parts = append(parts, fmt.Sprintf("%d of %d GPUs without an error, the others not measured", n, ev.plan.Point.Workers))
+	if n := len(d.gpus); n > 0 && ev.plan.Point.Workers > 0 && n < ev.plan.Point.GPUs() {
+		parts = append(parts, fmt.Sprintf("%d of %d GPUs without an error, the others not measured", n, ev.plan.Point.GPUs()))
 	} else if n > 0 {
 		parts = append(parts, counted(float64(len(d.gpus)), "GPU")+" without an error")
 	} else {
