@@ -93,15 +93,6 @@ func (v *runView) Judged(number int, verdict *spec.Verdict, next *judge.Next) {
 	if last != nil {
 		line += ": " + episodeFigures(last)
 	}
-	var tests []string
-	for _, w := range verdict.Tests {
-		if n := len(w.Values); n > 0 {
-			tests = append(tests, fmt.Sprintf("%s %s", report.WalkName(w), report.Signed(w.Values[n-1])))
-		}
-	}
-	if len(tests) > 0 {
-		line += "; " + strings.Join(tests, ", ")
-	}
 	switch {
 	case next == nil:
 		line += "; decided"
@@ -166,7 +157,7 @@ func (v *runView) Block(width int) []string {
 		m := v.now
 		lines = append(lines,
 			fmt.Sprintf("  %s  in flight %d of %d   errors %d   ttft p50 %s p99 %s", m.Elapsed.Round(100*time.Millisecond), m.InFlight, m.Point.Concurrency, m.Failed, layout.Short(m.TTFT50), layout.Short(m.TTFT99)),
-			fmt.Sprintf("  %s tokens/s   %s", layout.Number(m.TokensPerS), sparkline(v.rates, max(10, width-40))))
+			fmt.Sprintf("  %s tokens/s in the last second   %s", layout.Number(m.TokensPerS), sparkline(v.rates, max(10, width-40))))
 	case v.last != nil:
 		lines = append(lines, "  last: "+episodeFigures(v.last))
 	}

@@ -401,7 +401,7 @@ func TestProgressOfARun(t *testing.T) {
 	v.close() // twice is once
 	want := `start: waiting for every worker to answer
 half the load for 20s: is the operating point past the knee?
-episode 3 of 5–11: throughput not measured, ttft p50 – p99 –, 0 errors; stability -0.60; decided
+episode 3 of 5–11: throughput not measured, ttft p50 – p99 –, 0 errors; decided
 `
 	if diff := cmp.Diff(want, said.String()); diff != "" {
 		t.Errorf("in a log (-want +got):\n%s", diff)

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"aicr/internal/judge"
 	"aicr/internal/spec"
 )
 
@@ -549,5 +550,26 @@ func TestAValueThatIsNoneIsNamed(t *testing.T) {
 	}
 	if problem := unwritten(err); strings.Contains(fmt.Sprint(problems(problem, Unmeasured, "")[0].Hint), "space") {
 		t.Errorf("the hint is %q", problems(problem, Unmeasured, "")[0].Hint)
+	}
+}
+
+// What was not measured is said once for all that say it, and of whom where not all do.
+func TestWhatAWatchDidNotMeasureSaysOfWhom(t *testing.T) {
+	values := map[string]judge.Bounds{"running": {N: 1}}
+	row := func(name string, why map[string]string) *judge.TallyRow {
+		return &judge.TallyRow{Source: spec.SourceWorker, Name: name, Samples: 1, Values: values, NotMeasured: why}
+	}
+	const absent = "not on the page"
+	var b bytes.Buffer
+	writeUnmeasured(&b, []*judge.TallyRow{
+		row("w:1", map[string]string{"ended": absent, "failed": absent, "kv_usage": "of no engine"}),
+		row("w:2", map[string]string{"ended": absent, "failed": absent, "preemptions": absent}),
+	}, spec.SourceWorker)
+	const want = `    not measured: ended, failed (not on the page)
+    not measured: kv_usage of w:1 (of no engine)
+    not measured: preemptions of w:2 (not on the page)
+`
+	if got := b.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }

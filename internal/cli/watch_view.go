@@ -451,32 +451,50 @@ func writeObserved(b *bytes.Buffer, rows []*judge.TallyRow, p judge.Picture) {
 	}
 }
 
-// writeUnmeasured says what is not known of a kind of source, and how what was not
-// told was come by: once, however many say the same.
+// writeUnmeasured says what is not known of a kind of source, and how what was not told was
+// come by: once, however many say the same, and of whom where not all of them do.
 func writeUnmeasured(b *bytes.Buffer, rows []*judge.TallyRow, source string) {
 	type fact struct{ kind, field, why string }
-	var facts []fact
+	whose, of := map[fact][]string{}, 0
 	for _, r := range rows {
 		if r.Source != source {
 			continue
 		}
+		of++
+		add := func(kind, field, why string) {
+			f := fact{kind, field, why}
+			whose[f] = append(whose[f], r.Name)
+		}
 		if r.Silent() {
-			facts = append(facts, fact{"silent", r.Name, cmp.Or(r.LastGap, silentWhy(r))})
+			add("silent", r.Name, cmp.Or(r.LastGap, silentWhy(r)))
 		}
-		for _, f := range slices.Sorted(maps.Keys(r.NotMeasured)) {
-			facts = append(facts, fact{"not measured", f, r.NotMeasured[f]})
+		for f, why := range r.NotMeasured {
+			add("not measured", f, why)
 		}
-		for _, f := range slices.Sorted(maps.Keys(r.Derived)) {
-			facts = append(facts, fact{"derived", f, r.Derived[f]})
+		for f, why := range r.Derived {
+			add("derived", f, why)
 		}
 	}
-	slices.SortFunc(facts, func(x, y fact) int {
-		return cmp.Or(-strings.Compare(x.kind, y.kind), strings.Compare(x.field, y.field), strings.Compare(x.why, y.why))
-	})
-	for _, f := range slices.Compact(facts) {
-		writeHanging(b, fmt.Sprintf("    %-13s ", f.kind+":"), 18, wrap(f.field+" ("+f.why+")", textColumns-18))
+	// What is said of the same ones for the same reason is one line.
+	type line struct{ kind, of, why string }
+	fields := map[line][]string{}
+	for f, names := range whose {
+		l := line{kind: f.kind, why: f.why}
+		if len(names) < of && f.kind != "silent" {
+			l.of = " of " + layout.Some(slices.Sorted(slices.Values(names)), mostUnmeasured)
+		}
+		fields[l] = append(fields[l], f.field)
+	}
+	for _, l := range slices.SortedFunc(maps.Keys(fields), func(x, y line) int {
+		return cmp.Or(-strings.Compare(x.kind, y.kind), strings.Compare(slices.Min(fields[x]), slices.Min(fields[y])), strings.Compare(x.of, y.of), strings.Compare(x.why, y.why))
+	}) {
+		what := layout.Some(slices.Sorted(slices.Values(fields[l])), 2*mostUnmeasured)
+		writeHanging(b, fmt.Sprintf("    %-13s ", l.kind+":"), 18, wrap(what+l.of+" ("+l.why+")", textColumns-18))
 	}
 }
+
+// mostUnmeasured bounds the names on a line of what was not measured.
+const mostUnmeasured = 4
 
 // silentWhy is why a source counts as silent that answered each time.
 func silentWhy(r *judge.TallyRow) string {

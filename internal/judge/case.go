@@ -466,7 +466,7 @@ func (ev *Evidence) integrity() spec.Ledger {
 	switch {
 	case !ev.toldApart() || ev.proxied() != "":
 		l.State = spec.Inconclusive
-		parts = append(parts, "workers: not told apart")
+		parts = append(parts, "workers: no source distinguishes them")
 	case len(d.workers) > 0 && d.servedUnseen():
 		l.State = spec.Inconclusive
 		parts = append(parts, "workers: none was observed")
@@ -497,7 +497,7 @@ func (ev *Evidence) integrity() spec.Ledger {
 	}
 	if ev.gap() {
 		l.State = spec.Inconclusive
-		parts = append(parts, "too much telemetry is missing or disputed")
+		parts = append(parts, "too much of the telemetry is missing, or is not what the client saw")
 	}
 	for _, why := range []string{ev.unseen(), ev.crowded()} {
 		if why != "" {

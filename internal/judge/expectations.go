@@ -26,7 +26,9 @@ func (ev *Evidence) expectations() []spec.Expected {
 		ratio := figure{o.value / ref.Throughput, o.low / ref.Throughput, o.high / ref.Throughput, o.n}
 		all = append(all, expected("throughput-of-reference", fmt.Sprintf(">= %.2f of %s tokens/s", ev.th.RatioGood, grouped(ref.Throughput)), fmt.Sprintf("> %.2f, by a sequential test", ev.th.RatioBad),
 			ratio, "ratio", ev.tests.capacityState()))
-		if e := &all[len(all)-1]; e.State == spec.Fail && ev.chanceOfTheKnee() {
+		e := &all[len(all)-1]
+		e.Good, e.Bad = number(ev.th.RatioGood), number(ev.th.RatioBad)
+		if e.State == spec.Fail && ev.chanceOfTheKnee() {
 			e.State, e.Note = spec.Inconclusive, "past the knee"
 		}
 	}
@@ -90,7 +92,9 @@ func (ev *Evidence) rateOf(name string, n int, ok, bad float64, state spec.State
 		_, low, high := stats.GammaRate(float64(n), minutes, confidence)
 		f = figure{float64(n) / minutes, low, high, n}
 	}
-	return expected(name, fmt.Sprintf("<= %.3f", ok), fmt.Sprintf("< %.2f, by a sequential test", bad), f, "stalls/min", state)
+	e := expected(name, fmt.Sprintf("<= %.3f", ok), fmt.Sprintf("< %.2f, by a sequential test", bad), f, "stalls/min", state)
+	e.Good, e.Bad = number(ok), number(bad)
+	return e
 }
 
 func (ev *Evidence) errorExpected() spec.Expected {

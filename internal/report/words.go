@@ -92,7 +92,12 @@ func expectedLine(e *spec.Expected) string {
 func wantedLine(e *spec.Expected, before string) string {
 	var parts []string
 	if want := cmp.Or(e.Want, e.Effective); want != "" {
-		if e.Effective != "" && e.Effective != want {
+		switch {
+		case e.Good != nil && e.Bad != nil && *e.Bad < *e.Good:
+			want += fmt.Sprintf(" (bad at %.2f or less)", *e.Bad)
+		case e.Good != nil && e.Bad != nil:
+			want += fmt.Sprintf(" (bad at %.2f or more)", *e.Bad)
+		case e.Effective != "" && e.Effective != want:
 			want += " (" + e.Effective + ")"
 		}
 		parts = append(parts, before+want)

@@ -57,10 +57,14 @@ func TestAnExpectationIsToldInALine(t *testing.T) {
 	for want, e := range map[string]spec.Expected{
 		"5 ms (4 to 6), n 9; wanted <= 7 (<= 7.7); nearly": {Value: new(5.0), Low: new(4.0), High: new(6.0), N: 9, Unit: "ms", Want: "<= 7", Effective: "<= 7.7", Note: "nearly"},
 		"5 ms (from 4), n 9; wanted <= 7":                  {Value: new(5.0), Low: new(4.0), High: new(math.Inf(1)), N: 9, Unit: "ms", Want: "<= 7", Effective: "<= 7"},
-		"not measured; wanted <= 7":                        {Low: new(4.0), Unit: "ms", Want: "<= 7", Note: notMeasured},
-		"not measured; wanted <= 7; one has no peers":      {Value: new(math.NaN()), Want: "<= 7", Note: "one has no peers"},
-		"0, n 1; not measured":                             {Value: new(0.0), N: 1, Note: notMeasured},
-		"not measured":                                     {},
+		"0.99 ratio, n 2; wanted >= 0.92 of 557 (bad at 0.80 or less)": {Value: new(0.99), N: 2, Unit: "ratio", Want: ">= 0.92 of 557",
+			Effective: "> 0.80, by a sequential test", Good: new(0.92), Bad: new(0.8)},
+		"0 stalls/min, n 0; wanted <= 0.033 (bad at 0.75 or more)": {Value: new(0.0), Unit: "stalls/min", Want: "<= 0.033",
+			Effective: "< 0.75, by a sequential test", Good: new(0.033), Bad: new(0.75)},
+		"not measured; wanted <= 7":                   {Low: new(4.0), Unit: "ms", Want: "<= 7", Note: notMeasured},
+		"not measured; wanted <= 7; one has no peers": {Value: new(math.NaN()), Want: "<= 7", Note: "one has no peers"},
+		"0, n 1; not measured":                        {Value: new(0.0), N: 1, Note: notMeasured},
+		"not measured":                                {},
 	} {
 		if got := expectedLine(&e); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -65,6 +65,9 @@ type Expected struct {
 	Unit      string   `json:"unit"`
 	State     State    `json:"state"`
 	Note      string   `json:"note,omitempty"`
+	// Of a sequential test: the values that it decides between.
+	Good *float64 `json:"good,omitempty"`
+	Bad  *float64 `json:"bad,omitempty"`
 }
 
 // Judged is what an expectation came to. One that was not measured did not pass,
