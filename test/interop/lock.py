@@ -1,8 +1,10 @@
-"""Write requirements.txt, the lock file of the interop suite.
+"""Write requirements.txt, the lock file of an installation of the interop suite.
 
-usage: python3.11 test/interop/lock.py    (make interop-lock)
+usage: python3.11 test/interop/lock.py [FOLDER...]    (make interop-lock)
 
-pip resolves what requirements.in asks for; its index then tells the hashes of
+A folder has a requirements.in; without one it is that of this script.
+
+pip resolves what requirements.in asks for; its index then lists the hashes of
 every wheel of each release that the suite can use, so that one lock serves
 every Python that it runs with. Run it with the oldest of them: what supports
 that one supports the later ones. The index is pip's own, by its settings; no
@@ -11,6 +13,7 @@ name of one is written down.
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -52,32 +55,62 @@ def wanted(filename, name, version):
     return canonical(project) == name and release == version and runs and there
 
 
-def main():
+def resolve(python, report, *asked):
+    """What pip would install, by canonical name: version, file, digest, and what it requires."""
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--dry-run",
+                    "--ignore-installed", "--only-binary", ":all:", "--report", report, *asked], check=True)
+    chosen = {}
+    for item in json.loads(pathlib.Path(report).read_text())["install"]:
+        filename = item["download_info"]["url"].rpartition("/")[2]
+        digest = item["download_info"]["archive_info"]["hashes"]["sha256"]
+        chosen[canonical(item["metadata"]["name"])] = (item["metadata"]["version"], filename, digest,
+                                                       item["metadata"].get("requires_dist", []))
+    return chosen
+
+
+def published(required):
+    """What a package requires, without what only its vendor's own index has: a local
+    version such as 2.13.0+cpu is asked for as 2.13.0, and what is built for that local
+    version alone (torchaudio and its like, which the suite does not use) is left out."""
+    local = {re.match(r"[\w.-]+", r)[0] for r in required if re.search(r"==[^;,]*\+", r)}
+    for r in required:
+        name = re.match(r"[\w.-]+", r)[0]
+        if "extra ==" in r or name not in local and any(name.startswith(each) for each in local):
+            continue
+        yield re.sub(r"(==[^;,+]*)\+[\w.]+", r"\1", r)
+
+
+def lock(folder):
     with tempfile.TemporaryDirectory(prefix="interop-lock-") as tmp:
         venv.create(tmp, with_pip=True)
-        python = f"{tmp}/bin/python"
-        report = f"{tmp}/report.json"
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--only-binary", ":all:",
-                        "--report", report,
-                        "-r", HERE / "requirements.in"], check=True)
-        chosen = {}
-        for item in json.loads(pathlib.Path(report).read_text())["install"]:
-            filename = item["download_info"]["url"].rpartition("/")[2]
-            digest = item["download_info"]["archive_info"]["hashes"]["sha256"]
-            chosen[canonical(item["metadata"]["name"])] = (item["metadata"]["version"], filename, digest)
+        python, report = f"{tmp}/bin/python", f"{tmp}/report.json"
+        chosen, asked = {}, []
+        for name, item in resolve(python, report, "--no-deps", "-r", folder / "requirements.in").items():
+            if any("+" in r.partition(";")[0] for r in item[3]):
+                chosen[name] = item
+                asked += published(item[3])
+        if chosen:
+            whole = pathlib.Path(tmp) / "requirements.in"
+            kept = [line for line in (folder / "requirements.in").read_text().splitlines()
+                    if canonical(line.partition("==")[0]) not in chosen]
+            whole.write_text("\n".join(kept + asked) + "\n")
+            chosen |= resolve(python, report, "-r", whole)
+        else:
+            chosen = resolve(python, report, "-r", folder / "requirements.in")
         names = sorted(chosen)
-        asked = subprocess.run([python, "-c", HASHES], input=json.dumps(names), text=True, capture_output=True)
-        if asked.returncode != 0:
-            sys.exit(f"asking for hashes: {asked.stderr}")
+        answer = subprocess.run([python, "-c", HASHES], input=json.dumps(names), text=True, capture_output=True)
+        if answer.returncode != 0:
+            sys.exit(f"asking for hashes: {answer.stderr}")
     out = ["# Written by lock.py from requirements.in; do not edit.\n"]
-    for name, line in zip(names, asked.stdout.splitlines(), strict=True):
-        version, filename, digest = chosen[name]
+    for name, line in zip(names, answer.stdout.splitlines(), strict=True):
+        version, filename, digest, _ = chosen[name]
         hashes = {sha for file, sha in json.loads(line) if wanted(file, name, version)}
         if digest not in hashes:
             sys.exit(f"{name} {version}: the index does not list {filename}, which pip chose")
         out.append(f"{name}=={version}" + "".join(f" \\\n    --hash=sha256:{sha}" for sha in sorted(hashes)) + "\n")
-    (HERE / "requirements.txt").write_text("".join(out))
+    (folder / "requirements.txt").write_text("".join(out))
     print(f"{len(names)} packages locked by Python {sys.version_info[0]}.{sys.version_info[1]}")
 
 
-main()
+for folder in sys.argv[1:] or [HERE]:
+    lock(pathlib.Path(folder))

@@ -20,6 +20,7 @@ var (
 	venv    string // where Dynamo and AIPerf are installed
 	program string // aicr, built from this tree
 	keep    string // where tables for the documentation go
+	cases   caseTable
 )
 
 // TestMain builds the program once. Without an installation there is nothing to
@@ -48,7 +49,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	keep = filepath.Dir(venv)
-	return m.Run()
+	code := m.Run()
+	if err := cases.write(filepath.Join(keep, "cases.md")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // python is the interpreter of the installation.

@@ -52,8 +52,14 @@ type worker struct {
 	metrics string // URL of its page
 }
 
-// name is how Dynamo's frontend and aicr call the worker.
-func (w *worker) name() string { return strconv.FormatUint(w.id, 10) }
+// name is how Dynamo's frontend and aicr call the worker: an engine without Dynamo has no
+// number and is called by its address.
+func (w *worker) name() string {
+	if w.id == 0 {
+		return strings.TrimSuffix(strings.TrimPrefix(w.metrics, "http://"), "/metrics")
+	}
+	return strconv.FormatUint(w.id, 10)
+}
 
 func (w *worker) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
