@@ -162,7 +162,7 @@ func TestAReviewIsAnswered(t *testing.T) {
 	graph := func(name, service string) string {
 		return `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"` + name + `"},"spec":{"services":{"W":` + service + `}}}`
 	}
-	const well = `{"componentType":"worker","extraPodSpec":{"mainContainer":{"image":"r:1.2.3"}}}`
+	const well = `{"componentType":"worker","extraPodSpec":{"mainContainer":{"image":"r"}}}`
 	r := ask(graph("a", well), graph("b", well), `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoComponentDeployment","metadata":{"name":"c"},"spec":{"any":1}}`)
 	var names []string
 	for _, o := range r.ConvertedObjects {
