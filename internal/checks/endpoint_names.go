@@ -95,12 +95,12 @@ func (e *Endpoint) pages(ctx context.Context) []page {
 		})
 	}
 	asking.Wait()
-	for i := len(workers) - 1; i >= 0; i-- {
+	for i, w := range slices.Backward(workers) {
 		if !strings.HasPrefix(found[i].why, spec.GapProxy) {
 			continue
 		}
-		e.note("the metrics page at %s is not a worker's: %s with --worker-metrics", workers[i].Instance, spec.GapProxy)
-		at := workers[i].Address
+		e.note("the metrics page at %s is not a worker's: %s with --worker-metrics", w.Instance, spec.GapProxy)
+		at := w.Address
 		e.o.Sources = slices.DeleteFunc(slices.Clone(e.o.Sources), func(s observe.Source) bool {
 			return s.Kind == spec.SourceWorker && s.Reader != nil && s.Address == at
 		})

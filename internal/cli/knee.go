@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -176,14 +177,14 @@ func (j *kneeJob) again(gpus int) string {
 	if j.named != nil {
 		return "--sim " + layout.Quoted(j.named.asked)
 	}
-	flags := "--url " + layout.Quoted(j.options.url)
+	flags := []string{"--url", layout.Quoted(j.options.url)}
 	if gpus > 0 {
-		flags += fmt.Sprintf(" --workers %d", gpus)
+		flags = append(flags, "--workers", strconv.Itoa(gpus))
 	}
 	for _, page := range j.options.pages.workers {
-		flags += " --worker-metrics " + layout.Quoted(redact.URL(page))
+		flags = append(flags, "--worker-metrics", layout.Quoted(redact.URL(page)))
 	}
-	return flags
+	return strings.Join(flags, " ")
 }
 
 // kneeWas is where the knee was.

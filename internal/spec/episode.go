@@ -297,8 +297,9 @@ func RoleNamed(word string) Role {
 	switch role := Role(strings.ToLower(word)); role {
 	case RolePrefill, RoleDecode:
 		return role
+	default:
+		return RoleBoth
 	}
-	return RoleBoth
 }
 
 // Holds are the names of the worker's GPUs, as far as they are known.
