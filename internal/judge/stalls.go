@@ -343,16 +343,24 @@ func (f *finder) owns(o *lane, k int) float64 {
 	return maxKnown(most, o.streams[k])
 }
 
-// ownedByOthers says whether the others own up to all that is under way: a worker
-// that is wedged behind a gauge of 0 leaves requests that nobody has.
+// ownedByOthers says whether the others own up to all that is under way, or one of them,
+// which does not tell, may have it: a worker that is wedged behind a gauge of 0 leaves
+// requests that nobody has.
 func (f *finder) ownedByOthers(l *lane, k int) bool {
-	sum := 0.0
+	owned, told := f.ownedBeside(l, k)
+	return !told || owned >= 0.95*f.t.inFlight[k]
+}
+
+// ownedBeside is what the others own up to in a second, and whether all of them tell.
+func (f *finder) ownedBeside(l *lane, k int) (owned float64, told bool) {
+	told = len(f.t.workers) >= f.planned
 	for _, o := range f.t.workers {
 		if o != l {
-			sum += f.owns(o, k)
+			owned += f.owns(o, k)
+			told = told && !math.IsNaN(o.most[k])
 		}
 	}
-	return sum >= 0.95*f.t.inFlight[k]
+	return owned, told
 }
 
 // reads says whether a worker is busy with prompts.
@@ -514,7 +522,9 @@ func (f *finder) settle(fleet, workers, held []standstill) []standstill {
 		}
 		switch {
 		case f.toldOldNumbers(&w):
-		case slices.ContainsFunc(fleet, func(s standstill) bool { return s.worker == "" && s.overlaps(&w, int(f.th.AfterStallS)) }):
+		case slices.ContainsFunc(fleet, func(s standstill) bool {
+			return s.overlaps(&w, int(f.th.AfterStallS)) && (s.worker == "" || s.worker != w.worker && f.empty(&w))
+		}):
 		case together+1 >= f.working() && together > 0:
 			w.worker = ""
 			all = merge(all, w)
@@ -553,6 +563,12 @@ func (f *finder) toldOldNumbers(s *standstill) bool {
 	}
 	usual := max(orZero(median(others)), f.worker[l.group]/2) // most of them may stand still as well
 	return mean(l.seen[s.from:s.until]) >= f.th.RecoveredRate*usual && usual > 0
+}
+
+// empty says whether all that is known of a worker meanwhile is that it had nothing.
+func (f *finder) empty(s *standstill) bool {
+	l := f.t.index[s.worker]
+	return l != nil && !slices.ContainsFunc(l.most[s.from:s.until], func(v float64) bool { return v > 0 })
 }
 
 // working is how many workers there are to stand still.
@@ -639,7 +655,35 @@ func (f *finder) holder(s *standstill) string {
 			return l.name
 		}
 	}
-	return ""
+	return f.leftTo(s)
+}
+
+// leftTo is the one worker that must have what is under way, since its peers say that they
+// have next to none of it: a router that deals requests out in turn has all of them wait
+// for one that stands still, whatever its own page says, if that answers at all.
+func (f *finder) leftTo(s *standstill) string {
+	found := ""
+	for _, l := range f.t.workers {
+		n := 0
+		for k := s.from; k < s.until; k++ {
+			if owned, told := f.ownedBeside(l, k); told && owned <= (1-holdsMost)*f.t.inFlight[k] {
+				n++
+			}
+		}
+		switch {
+		case 2*n <= s.until-s.from || f.silentBefore(l, s.from):
+		case found != "":
+			return "" // all of them stand empty: it is what is before them
+		default:
+			found = l.name
+		}
+	}
+	return found
+}
+
+// silentBefore says whether a worker's page did not answer before a second either.
+func (f *finder) silentBefore(l *lane, k int) bool {
+	return !slices.ContainsFunc(l.most[:k], func(v float64) bool { return !math.IsNaN(v) })
 }
 
 // holdsMost is the share of all requests under way that makes a worker the one that

@@ -152,7 +152,18 @@ func TestAHoardIsTheOneThatIsWaitedFor(t *testing.T) {
 		"it trickles, and is one all the same":         {bout: with(hoards, func(b *bout) { b.pace = only(3, 8, 24, 0.02) }), want: []string{"3"}},
 		"and its page tells 0":                         {bout: with(hoards, func(b *bout) { b.page = gaugeReads(3, 8, 24, 0) }), want: []string{"3 8-24 by telemetry and client"}},
 		"without pages":                                {bout: with(hoards, func(b *bout) { b.blind = true }), want: []string{"3 8-24 by client"}},
-		"without either it is the fleet's":             {bout: with(hoards, func(b *bout) { b.blind, b.nameless = true, true }), want: []string{"fleet 12-24 by client"}},
+		"by pages alone, and its own does not answer":  {bout: with(hoards, func(b *bout) { b.nameless, b.page = true, darkened(3, 8, 24, spec.GapNoAnswer) }), want: []string{"3"}},
+		"by pages alone, and its own never answered":   {bout: with(hoards, func(b *bout) { b.nameless, b.page = true, darkened(3, 0, 24, spec.GapNoAnswer) }), want: []string{"fleet"}},
+		"by pages alone, and its gauge stands at half": {bout: with(hoards, func(b *bout) { b.nameless, b.page = true, gaugeReads(3, 8, 24, 16) }), want: []string{"3"}},
+		"by pages alone, and all of them stand empty": {bout: with(hoards, func(b *bout) {
+			b.nameless, b.pace = true, allAt(10, 20, 0)
+			b.page = func(s, _ int, p *spec.Sample) {
+				if s >= 10 && s < 20 {
+					p.Worker.Running = new(0.0)
+				}
+			}
+		}), want: []string{"fleet"}},
+		"without either it is the fleet's": {bout: with(hoards, func(b *bout) { b.blind, b.nameless = true, true }), want: []string{"fleet 12-24 by client"}},
 	})
 }
 
