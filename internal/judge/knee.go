@@ -34,7 +34,7 @@ type KneeLevel struct {
 
 	// Running is how many requests the engines had taken on average, Waiting how many waited
 	// in their queues, and Queued the share of the seconds in which any did, by the workers'
-	// pages; nil: no page tells.
+	// pages; nil: no page tells, or of too few seconds.
 	Running *float64 `json:"running,omitempty"`
 	Waiting *float64 `json:"waiting,omitempty"`
 	Queued  *float64 `json:"queued,omitempty"`
@@ -164,12 +164,13 @@ const (
 	waitingShare = 0.05
 	waitingTime  = 0.9
 	takenShare   = 0.9
+	leastSeconds = 4 // in which the pages were read: a few may all have come between two steps
 )
 
 // Full says whether the engines take no more at once at this level, by the other levels:
 // requests always wait, and the engines run about as many as at any level.
 func (l *KneeLevel) Full(levels []KneeLevel) bool {
-	if l.Waiting == nil || l.Running == nil || *l.Queued < waitingTime || *l.Waiting < waitingShare*float64(l.InFlight) {
+	if l.Waiting == nil || l.Running == nil || l.Queued == nil || *l.Queued < waitingTime || *l.Waiting < waitingShare*float64(l.InFlight) {
 		return false
 	}
 	for i := range levels {
@@ -222,5 +223,8 @@ func (l *KneeLevel) queues(series []spec.Sample, from, to int64) {
 			queued++
 		}
 	}
-	l.Running, l.Waiting, l.Queued = number(taken/n), number(waited/n), number(queued/n)
+	l.Running, l.Waiting = number(taken/n), number(waited/n)
+	if n >= leastSeconds {
+		l.Queued = number(queued / n)
+	}
 }
