@@ -459,8 +459,13 @@ func diagnosisCases() map[string]diagnosisCase {
 			want: []string{"fail worker/slow 3"}, words: []string{"worker 3 is slow: 0.57 of a fair share", "25.0 tokens/s for each request, its peers 50.0", "40.0 ms between tokens by the client, its peers 20.0", "GPU-3"}},
 		"a worker is slow, by names alone": {episodes: times(2, bout{blind: true, pace: only(3, 0, 99, 0.8)}), verdict: spec.Fail, want: []string{"fail worker/slow 3"}},
 		"a worker is slow, by pages alone": {episodes: times(2, bout{nameless: true, pace: only(3, 0, 99, 0.8)}), verdict: spec.Fail, want: []string{"fail worker/slow 3"}},
-		"slow: 0.91 of fair":               {episodes: times(9, bout{pace: only(3, 0, 99, 0.89)}), verdict: spec.Pass},
-		"slow: in one episode of nine":     {episodes: sequel(times(1, bout{pace: only(3, 0, 99, 0.5)}), times(8, bout{})), verdict: spec.Pass},
+		"slow: by gauges that say little": {episodes: times(9, bout{nameless: true, page: func(s, w int, p *spec.Sample) {
+			if w == 1 {
+				p.Worker.Running = new([]float64{4, 4, 4, 12, 16}[s%5])
+			}
+		}}), verdict: spec.Pass},
+		"slow: 0.91 of fair":           {episodes: times(9, bout{pace: only(3, 0, 99, 0.89)}), verdict: spec.Pass},
+		"slow: in one episode of nine": {episodes: sequel(times(1, bout{pace: only(3, 0, 99, 0.5)}), times(8, bout{})), verdict: spec.Pass},
 		"a worker stalls": {episodes: sequel(times(1, bout{pace: only(3, 10, 16, 0)}), times(1, bout{pace: only(1, 10, 16, 0)})), verdict: spec.Fail,
 			want: []string{"fail worker/stall 1,3"}, words: []string{"workers 1 and 3 stalled 2 times in 1.0 min of load, for up to 6 s", "episode 1: worker 3 stood still from 10 s to 16 s (telemetry and client)", "(high"}},
 		"stall: one alone is a note": {episodes: sequel(times(1, bout{pace: only(3, 10, 16, 0)}), times(8, bout{})), verdict: spec.Inconclusive,

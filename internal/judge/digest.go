@@ -86,6 +86,7 @@ type workerDigest struct {
 	made      float64 // tokens of the whole episode, by whoever knows
 	has       float64 // requests that it had, on average over the clean part
 	rate      float64 // tokens a second for each of them
+	unsure    float64 // half of the rate's interval by how its seconds scatter, relative; NaN: not known
 	itl       float64 // mean by the client, over the clean part, ms
 	paced     int     // requests that it is of
 	ttft      float64 // median by the client, ms
@@ -326,7 +327,9 @@ func (d *digest) perWorker(t *timeline, r *spec.EpisodeRecord, clean []bool, th 
 			}
 		}
 		w.told, w.best = toldOver(l.told, clean), orZero(quantileOf(l.progressAll(), 95))
-		w.has, w.rate = stats.Mean(has), stats.Mean(rate)
+		w.has = stats.Mean(has)
+		mean, low, high := stats.MeanInterval(rate, confidence)
+		w.rate, w.unsure = mean, (high-low)/2/mean
 		if l.role == spec.RolePrefill { // it has most requests for less than a second
 			w.rate = work / of
 		}

@@ -247,7 +247,7 @@ func (ev *Evidence) peers(d *digest) []string {
 			continue // it has no peers
 		}
 		shared := d.judgeable(ev.th) && total[w.group] > 0 // else the clean part is too short for shares
-		speed := d.speed(w, among)
+		speed, unsure := d.speed(w, among)
 		ev.speeds[w.name] = appendKnown(ev.speeds[w.name], speed)
 		share := math.NaN()
 		if shared {
@@ -258,7 +258,7 @@ func (ev *Evidence) peers(d *digest) []string {
 		case share < ev.th.StarvedShare && hits >= ev.th.PrefixHit && !(speed < ev.th.PeerPerRequest):
 			ev.starved[w.name]++
 		case w.absent != stays, stalled[w.name] && !shared:
-		case ev.lags(w.name, share, speed):
+		case ev.lags(w.name, share, speed, unsure):
 			slow = append(slow, w.name)
 		}
 	}
@@ -282,16 +282,18 @@ const asFast = 0.95
 const leastPaced = 20
 
 // speed is what a worker makes of each request, over what its peers do: by the time
-// between tokens that the client saw, else by tokens for each request that it has.
-func (d *digest) speed(w *workerDigest, among []*workerDigest) float64 {
-	var itl, rate []float64
+// between tokens that the client saw, else by tokens for each request that it has. The
+// latter comes from gauges that are read once a second, and is as unsure, relative to
+// itself, as its seconds scatter: with two requests at a worker it says little.
+func (d *digest) speed(w *workerDigest, among []*workerDigest) (speed, unsure float64) {
+	var itl, rate, off []float64
 	for _, o := range peerWorkers(w, among) {
-		itl, rate = appendKnown(itl, o.itl), appendKnown(rate, o.rate)
+		itl, rate, off = appendKnown(itl, o.itl), appendKnown(rate, o.rate), append(off, orZero(o.unsure))
 	}
 	if m := median(itl); w.paced >= leastPaced && w.itl > 0 && m > 0 {
-		return m / w.itl
+		return m / w.itl, 0
 	}
-	return w.rate / median(rate)
+	return w.rate / median(rate), math.Hypot(orZero(w.unsure), median(off)/math.Sqrt(float64(len(off))))
 }
 
 // toldWhole says whether telemetry tells the tokens of all of them.

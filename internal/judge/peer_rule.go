@@ -36,9 +36,9 @@ func (r peerRule) words(figure float64, workers int) string {
 type lagging [2][]float64
 
 // lags says whether a worker's share or its pace in an episode is that of a slow one, and
-// keeps what is.
-func (ev *Evidence) lags(worker string, share, pace float64) bool {
-	slow := [...]bool{byShare: share < ev.th.PeerShare && !(pace >= asFast), byPace: pace < ev.th.PeerPerRequest && !(share > 1.05)}
+// keeps what is. A pace that may be a healthy one's, so unsure as it is, is not.
+func (ev *Evidence) lags(worker string, share, pace, unsure float64) bool {
+	slow := [...]bool{byShare: share < ev.th.PeerShare && !(pace >= asFast), byPace: pace*(1+unsure) < ev.th.PeerPerRequest && !(share > 1.05)}
 	if !slow[byShare] && !slow[byPace] {
 		return false
 	}
