@@ -188,7 +188,10 @@ func (l *http2Line) exchange(ctx context.Context, body []byte, str *stream) erro
 	}
 	rec.BytesOut = int32(len(body))
 	res, err := l.send(ctx, transport, body, rec)
-	if err != nil && ctx.Err() == nil && str.unheard(err, now()) {
+	if neverTaken(err) {
+		rec.Flags |= Reused // others' requests were on it, if none of this user's
+	}
+	if err != nil && ctx.Err() == nil && (str.unheard(err, now()) || neverTaken(err)) {
 		// Another kept connection, which users share, may be about to end too.
 		transport = l.wire.newTransport()
 		defer transport.CloseIdleConnections()
@@ -257,6 +260,13 @@ func (l *http2Line) send(ctx context.Context, transport *http.Transport, body []
 		return nil, &connectError{cause: unwrapDial(err), tls: shook}
 	}
 	return nil, brokenConnection(err)
+}
+
+// neverTaken reports that net/http itself would have sent a request again, if it had its body
+// once more: the server was closing the connection and has not taken the request (RFC 9113,
+// 6.8). It says so by these words alone.
+func neverTaken(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "http2: Transport: cannot retry err") || strings.Contains(err.Error(), "net/http: cannot rewind body"))
 }
 
 // brokenConnection is why a connection of HTTP/2 failed under a request. net/http ends one
