@@ -439,6 +439,17 @@ func diagnosisCases() map[string]diagnosisCase {
 		}}), verdict: spec.Fail, want: []string{"fail worker/absent 2,3"}, words: []string{"workers 2 and 3 are not there"}},
 		"a worker was frozen before the load, and its gauge reads 0": {episodes: times(2, bout{nameless: true, pace: only(3, 0, 99, 0)}), verdict: spec.Fail,
 			want: []string{"fail worker/absent 3", "fail worker/stall 3"}, words: []string{"worker 3 answers none of the requests that it has", "up to 8 requests waited for one that no other worker's page has"}},
+		"a worker gets nothing to do, since a frozen one has all": {episodes: times(2, bout{nameless: true, pace: only(3, 0, 99, 0), route: func(u, n int, _ float64) int {
+			if n == 0 {
+				return u % 4
+			}
+			return 3
+		}, page: func(_, w int, p *spec.Sample) {
+			p.Worker.Running, p.Worker.Generated = new(0.0), new(5e4) // what the others made was before the first reading
+			if w == 3 {
+				p.Worker.Running = new(32.0)
+			}
+		}}), verdict: spec.Fail, want: []string{"fail worker/stall 3"}},
 		"a worker gets nothing to do": {episodes: times(2, bout{nameless: true, route: awayFrom(3, 0)}), verdict: spec.Fail,
 			want: []string{"fail worker/absent 3"}, words: []string{"worker 3 got nothing to do", "worker 3 is there and got nothing to do"}},
 		"a worker gets nothing to do, and requests that another one has are not answered": {episodes: times(2, bout{nameless: true, route: awayFrom(3, 0), pace: only(2, 0, 99, 0), page: func(_, w int, p *spec.Sample) {

@@ -439,6 +439,8 @@ func (l *lane) gone(t *timeline, th *spec.Thresholds) (absence, float64) {
 		return stays, 0 // nobody tells
 	case last < 0 && empty(0) && t.heldBySilent(l, th) > 0:
 		return answersNone, 0
+	case last < 0 && empty(0) && t.stuckWithout(l, th):
+		return stays, 0 // what could be its work is with one that stands still
 	case last < 0 && empty(0):
 		return neverServed, 0
 	case last < 0:
@@ -495,6 +497,27 @@ func (t *timeline) busyWithout(l *lane, from int) bool {
 		}
 	}
 	return false
+}
+
+// stuckWithout says whether others have all that the client awaits, for long, and make
+// nothing of it.
+func (t *timeline) stuckWithout(l *lane, th *spec.Thresholds) bool {
+	if t.busyWithout(l, 0) {
+		return false
+	}
+	stuck := 0
+	for k := range t.seconds {
+		held := 0.0
+		for _, o := range t.workers {
+			if o != l {
+				held += orZero(o.has(k))
+			}
+		}
+		if held > 0 && held >= holdsMost*t.inFlight[k] {
+			stuck++
+		}
+	}
+	return float64(stuck) >= th.WedgedS
 }
 
 // hosts takes what the frontend and the node say over the clean part.
