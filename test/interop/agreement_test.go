@@ -75,7 +75,7 @@ func TestAValidationReadsWhatItsKneeMeasured(t *testing.T) {
 func (s *stack) knee(t *testing.T, recipe string) (found kneeFound) {
 	t.Helper()
 	r := begin(t, bare(s.dir), program, "knee", "--url", s.url, "--model", modelName, "--workers", strconv.Itoa(len(s.workers)),
-		"--isl", strconv.Itoa(input), "--osl", strconv.Itoa(output), "--ramp", "1s", "--first-per-gpu", "2", "--max-per-gpu", "12",
+		"--isl", strconv.Itoa(input), "--osl", strconv.Itoa(output), "--ramp", "1s", "--first-per-gpu", "2", "--max-per-gpu", "16",
 		"--level-duration", "3s", "--reference-duration", "10s", "--budget", "4m", "--write", recipe, "-o", "json")
 	f := r.wait(t, 4*patience)
 	t.Logf("%s", f.stderr)
