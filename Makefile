@@ -99,10 +99,10 @@ fmt: ## format the code
 
 ##@ The rest of what CI proves, about half an hour; prove runs all of it and ends with a table
 
-# What measures comes last, when nothing is left to compile. Fuzzing and the browser take the
-# CPU time that e2e and interop leave idle, half of it and three quarters.
+# What measures comes last, when nothing is left to compile. Fuzzing takes the CPU time that
+# e2e leaves idle, half of it.
 prove: warm ## run every part below
-	@$(PROVE) all race oracle conformance proof e2e+fuzz interop+test-browser
+	@$(PROVE) all race oracle conformance proof e2e+fuzz interop test-browser
 
 # What plays whole fleets or commands one event after the other, for minutes under the race
 # detector; what a command does beside itself has tests of its own.
