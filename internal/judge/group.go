@@ -106,8 +106,8 @@ func peerWorkers[W interface {
 func (l *lane) peerGroup() group         { return l.group }
 func (w *workerDigest) peerGroup() group { return w.group }
 
-// unwatched is how many workers there should be that read prompts for others and that nobody
-// could see: no answer names them, and none has a page.
+// unwatched is how many workers there should be that read prompts for others and were not
+// seen: no answer names them, and none has a page.
 func (ev *Evidence) unwatched() int {
 	if reads, _ := ev.mostSeen(); reads > 0 {
 		return 0
@@ -116,7 +116,7 @@ func (ev *Evidence) unwatched() int {
 }
 
 // mostSeen is how many workers were seen in an episode, at the most: those that read prompts
-// for others, and the rest. A page that nobody named was not looked at.
+// for others, and the rest. A page that was not given was not read.
 func (ev *Evidence) mostSeen() (reads, rest int) {
 	for _, d := range ev.looked() {
 		n := 0
@@ -134,7 +134,7 @@ func (ev *Evidence) mostSeen() (reads, rest int) {
 }
 
 // unseenWorkers is how many of each are missing, where answers name who serves: more of one kind
-// make up for none of the other, but where nobody answers in a worker's place its kind is
+// make up for none of the other, but where no page answers in a worker's place its kind is
 // not known.
 func (ev *Evidence) unseenWorkers() (missing int, words []string) {
 	p := &ev.plan.Point

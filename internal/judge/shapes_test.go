@@ -40,7 +40,7 @@ func playedShape(t *testing.T, s *spec.Scenario, seed uint64, stability string, 
 		}
 	}
 	events, _ := sim.Start(s, seed)
-	if len(change) > 0 { // a start that nobody looked at
+	if len(change) > 0 { // a start that was not observed
 		events = nil
 	}
 	var all []*spec.EpisodeRecord
@@ -126,7 +126,7 @@ func TestAWorkerIsHeldAgainstItsLike(t *testing.T) {
 }
 
 // How many workers are missing is counted by what they do: more of one kind make up for none
-// of the other, and who nobody could see is neither missing nor there.
+// of the other, and who was not seen is neither missing nor there.
 func TestAbsentWorkersAreCountedByRole(t *testing.T) {
 	for name, c := range map[string]struct {
 		without []string // workers whom the record does not have at all

@@ -345,7 +345,7 @@ func (f *finder) owns(o *lane, k int) float64 {
 
 // ownedByOthers says whether the others own up to all that is under way, or one of them,
 // which does not tell, may have it: a worker that is wedged behind a gauge of 0 leaves
-// requests that nobody has.
+// requests that no worker has.
 func (f *finder) ownedByOthers(l *lane, k int) bool {
 	owned, told := f.ownedBeside(l, k)
 	return !told || owned >= 0.95*f.t.inFlight[k]

@@ -91,7 +91,7 @@ func (t *Tally) Add(s spec.Sample) {
 		r.silent++
 		r.Gaps++
 		r.LastGap = s.Gap
-		if ofProxy(&s) { // what it told before was of nobody
+		if ofProxy(&s) { // what it told before was of no worker
 			r.Samples, r.Values, r.Grown = 0, map[string]Bounds{}, map[string]float64{}
 		}
 		return

@@ -6,7 +6,7 @@ import (
 	"aicr/internal/spec"
 )
 
-// Who reads prompts makes a token of each request, which nobody gets, and is named by no
+// Who reads prompts makes a token of each request, which no client gets, and is named by no
 // answer.
 func TestAPromptIsReadByOneAndAnsweredByAnother(t *testing.T) {
 	s := loaded(5)

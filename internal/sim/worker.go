@@ -400,7 +400,7 @@ func (f *Fleet) endStep(w *worker) {
 	delete(w.due, w.step)
 	w.generated += int64(b.tokens)
 	w.tidy()
-	if w.reads { // its tokens are nobody's, and all that it ran is with others
+	if w.reads { // its tokens reach no client, and all that it ran is with others
 		clear(w.batch)
 		w.batch = w.batch[:0]
 		f.release(b)
