@@ -188,9 +188,6 @@ func (l *http2Line) exchange(ctx context.Context, body []byte, str *stream) erro
 	}
 	rec.BytesOut = int32(len(body))
 	res, err := l.send(ctx, transport, body, rec)
-	if neverTaken(err) {
-		rec.Flags |= Reused // others' requests were on it, if none of this user's
-	}
 	if err != nil && ctx.Err() == nil && (str.unheard(err, now()) || neverTaken(err)) {
 		// Another kept connection, which users share, may be about to end too.
 		transport = l.wire.newTransport()
