@@ -141,7 +141,7 @@ func TestTheChecksSee(t *testing.T) {
 		{"lanes that are not drawn for paper", many, wide, early(`addEventListener("beforeprint", (e) => e.stopImmediatePropagation(), true); const real = matchMedia; window.matchMedia = (q) => q.includes("print") ? {matches: false, addEventListener() {}, addListener() {}} : real(q)`), paper(many), "lanes of 128 were drawn for printing"},
 		{"lanes that may be torn", small, wide, add(`<style>.lane{break-inside:auto!important;page-break-inside:auto!important}</style>`), paper(small), "2 lanes may be cut in two"},
 		{"dark paper", small, view{width: 1280, dark: true}, add(`<style>:root{--paper:#111!important}</style>`), paper(small), "the paper is printed dark"},
-		{"the dark theme's ink on paper", small, view{width: 1280, dark: true}, early(`addEventListener("beforeprint", (e) => e.stopImmediatePropagation(), true); const real = matchMedia; window.matchMedia = (q) => q.includes("print") ? {matches: false, addEventListener() {}} : real.call(window, q)`), paper(small), "which is an ink of the dark theme"},
+		{"the dark theme's ink on paper", small, view{width: 1280, height: 3000, dark: true}, early(`addEventListener("beforeprint", (e) => e.stopImmediatePropagation(), true); const real = matchMedia; window.matchMedia = (q) => q.includes("print") ? {matches: false, addEventListener() {}} : real.call(window, q)`), paper(small), "which is an ink of the dark theme"},
 		{"nothing to print", small, wide, add(`<style>@media print{body>*{display:none!important}}</style>`), paper(small), "0 lanes of 2 are on paper"},
 
 		{"an element from a name", hostile, wide, also(unguarded, add(hostileModel[len("</script>"):])), names, "an element that nobody asked for: <img"},
