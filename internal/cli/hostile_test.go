@@ -123,7 +123,7 @@ func TestValidateFailsAServerThatClosesEachConnection(t *testing.T) {
 	})
 }
 
-// A server that does not list its models, or has none for such a request, is told of with
+// A server that does not list its models, or has none for such a request, is reported with
 // its own words and what to do about it, before any load.
 func TestWhatStandsInTheWayHasTheRightHint(t *testing.T) {
 	says := func(status int, body string) http.Handler {

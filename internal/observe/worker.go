@@ -238,7 +238,7 @@ func (x *workerIndex) engines() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// series are a value's of one engine. What is told of all engines together is that of the
+// series are a value's of one engine. What the page counts of all engines together is that of the
 // only one.
 func (x *workerIndex) series(field, engine string, sole bool) []series {
 	f := x.found[field]

@@ -5,7 +5,7 @@
 //
 // What a graph becomes is decided by pure functions: readGraph (graph.go) reads either
 // version of it, convert (convert.go) makes one the other, children (children.go) are the
-// objects that it is made into, status (status.go) is what is told of it. The rest looks
+// objects that it is made into, status (status.go) is what is reported of it. The rest looks
 // and writes. What of it was held against the public sources, and what the real ones do
 // besides, is in docs/upstream-facts.md.
 package operator
